@@ -67,7 +67,7 @@ log = logging.getLogger(__name__)
 # How long the rows of a finished job wait for a driver that does not fetch them.
 COLLECTED_ROWS_TIMEOUT_MS = 600_000.0
 
-# So often, a second apart, it tries to store what somebody waits for that would do without.
+# How often, a second apart, it tries to store something before it goes on without, as somebody waits for that.
 STORE_ATTEMPTS = 10
 
 # How long a cluster that ends by itself can still be asked what became of its job, once its rows are taken.
@@ -79,7 +79,7 @@ SUBMISSION_TIMEOUT_MS = 300_000.0
 # A JobMaster that dies is replaced at once; after each one in a row that dies before it says anything, later by this.
 REPLACEMENT_DELAY_MS = 500.0
 
-# A JobMaster that dies before it says anything will do so again: the job itself is what kills it.
+# After so many JobMasters in a row that die before they say anything, the job fails: it is what kills them.
 MAX_SILENT_DEATHS = 10
 
 
@@ -265,11 +265,11 @@ class Dispatcher(Endpoint):
 
     def _on_status(self, message: JobStatusChanged) -> None:
         job = self._current(message.job_id, message.session)
-        if job is not None and job.archived is None:  # it may have died before this came
+        if job is not None and job.archived is None:  # a JobMaster may be taken for dead before its message comes
             job.status = message.status
             job.silent_deaths = 0
             if job.is_cancelled and message.status in (JobStatus.INITIALIZING, JobStatus.CREATED, JobStatus.RUNNING):
-                # It was told before it could act on it.
+                # The JobMaster was asked to cancel before it was there.
                 self.context.tell(job.job_master, CancelExecutionGraph(job.session))
 
     def _on_job_ended(self, message: JobEnded) -> None:
@@ -329,7 +329,7 @@ class Dispatcher(Endpoint):
         store = self._store
         if job is None or store is None or job.number != number or job.has_ended:
             return
-        self.context.kill(job.job_master)  # it may have been taken for dead
+        self.context.kill(job.job_master)  # it may live, and only have been taken for dead
         job.number += 1
         job.job_master = Address(f"{self._cluster_id}/job-master-{job.job_id}.{job.number}")
         job.session = self._new_session(job.number)
@@ -475,7 +475,7 @@ class Dispatcher(Endpoint):
 
 
 def _store_in(directory: str) -> JobStore:
-    # With Arrow and its file systems, which most Dispatchers do without.
+    # The import loads Arrow and its file systems, which most Dispatchers do without.
     from actors.high_availability.job_store import JobStore
 
     return JobStore(directory)

@@ -271,7 +271,7 @@ class JobMaster(Endpoint):
     def _start_job(self, recovered: Recovered) -> None:
         directory = self._settings.directory
         if self._ha_directory and not directory:
-            directory = join(self._ha_directory, "checkpoints")  # in its own memory the next one would not find them
+            directory = join(self._ha_directory, "checkpoints")  # another JobMaster is to find them
         try:
             add_directories(self._job_graph.configuration)
             self._job = RunningJob(

@@ -69,10 +69,10 @@ log = logging.getLogger(__name__)
 # How often it looks for TaskExecutors that are idle and for jobs that can never fit.
 TICK_MS = 500.0
 
-# Without a Dispatcher no job can come, and nobody can end the cluster; one that is replaced is back long before.
+# How long it stays without jobs when the Dispatcher is silent: a Dispatcher that is replaced is back long before.
 DISPATCHER_TIMEOUT_MS = 300_000.0
 
-# A TaskExecutor that is asked to stop ends its slots first; after this it is ended whatever it does.
+# How long a TaskExecutor that is asked to stop may take to end its slots before it is ended itself.
 STOP_TIMEOUT_MS = 5_000.0
 
 
@@ -269,7 +269,7 @@ class ResourceManager(Endpoint):
 
     def _on_silent(self, peer: Address) -> None:
         if self._manager.is_registered(peer):
-            # It may hang rather than be dead; what it holds is to be free for another one.
+            # The TaskExecutor may hang rather than be dead; the room that it takes is to be free for another one.
             self.context.kill(peer)
         self._on_lost(peer, "its heartbeats stopped")
 

@@ -57,10 +57,10 @@ from flinkray.types.records import JobId
 
 log = logging.getLogger(__name__)
 
-# A worker that no ResourceManager wants is of no use (Flink's taskmanager.registration.timeout).
+# How long it tries to register: a worker that no ResourceManager wants is of no use (taskmanager.registration.timeout).
 REGISTRATION_TIMEOUT_MS = 300_000.0
 
-# A reserved slot that its JobMaster has not accepted by then goes back (Flink's taskmanager.slot.timeout).
+# How long a slot stays reserved that its JobMaster does not accept (Flink's taskmanager.slot.timeout).
 RESERVATION_TIMEOUT_MS = 10_000.0
 
 
@@ -162,7 +162,7 @@ class TaskExecutor(Endpoint):
         if not self._registration.answer(message.session, message.registration):
             log.debug("%s: ignored the answer to a past registration", self.context.address)
             return
-        # The ResourceManager may hold the slot for taken, as the last registration said so.
+        # The ResourceManager may take these slots to be in use, as the last registration said so.
         for lease in self._unreported:
             self._tell_freed(message.session, lease)
         self._unreported.clear()
@@ -174,7 +174,7 @@ class TaskExecutor(Endpoint):
         for job_id in [job_id for job_id, job in self._jobs.items() if job.job_master == peer]:
             log.info("%s: %s is lost (%s), its slots are freed", self.context.address, peer, cause)
             for lease in self._table.leases(job_id):
-                # It may be alive, and have heard of this worker all the time: then it counts on the slot.
+                # The JobMaster may be alive, and have heard of this worker all the time: then it counts on the slot.
                 failed = SlotFailed(self._jobs[job_id].session, self.context.address, lease.allocation_id, cause)
                 self.context.tell(peer, failed)
                 self._free(lease)
@@ -244,7 +244,7 @@ class TaskExecutor(Endpoint):
         # an offer before that must not be taken for one to its first.
         self._offers_made += 1
         job.newest_offer = OfferId(self._offers_made)
-        self._unheard.tell(job.job_master)  # it wants no slot in place of one that it does not know to be lost
+        self._unheard.tell(job.job_master)  # for a slot that it does not know to be lost it takes no other
         offers = self._table.offers(job_id)
         self.context.tell(job.job_master, OfferSlots(job.session, self.context.address, job.newest_offer, offers))
 
@@ -263,7 +263,7 @@ class TaskExecutor(Endpoint):
         lease = self._table.lease(allocation_id)
         if lease is not None and not lease.is_active:
             log.info("%s: %s was not accepted in time", self.context.address, allocation_id)
-            # The JobMaster may have accepted it after all, and its answer be under way.
+            # The JobMaster may have accepted the slot after all, and its answer be under way.
             job = self._jobs[lease.job_id]
             failed = SlotFailed(job.session, self.context.address, allocation_id, "it was not accepted in time")
             self.context.tell(job.job_master, failed)
@@ -342,7 +342,7 @@ class TaskExecutor(Endpoint):
         log.debug("%s: %s did not get %r: %s", self.context.address, message.address, message.message, message.cause)
         lease, lost = self._table.lease_at(message.address), message.message
         if lease is not None:
-            # Whatever it was, the JobMaster goes by it: a task that never starts, or is never told of a checkpoint.
+            # The JobMaster counts on whatever was lost: the start of a task, or a notice of a checkpoint.
             self._fail_slot(lease, f"it did not get its {type(lost).__name__} ({message.cause})")
         elif isinstance(lost, SlotFreed | SlotRequestRefused):
             self._on_report_lost(lost.session)

@@ -228,7 +228,7 @@ class TaskSlot(Endpoint):
         by_job: dict[JobId, dict[AttemptId, TaskMetrics]] = {}
         for attempt_id, running in self._running.items():
             if running.task.is_done:
-                continue  # its last figures are under way
+                continue  # the task has sent its last figures itself
             metrics = running.task.metrics()
             running.exporter.export(metrics, running.task.operator_figures())
             by_job.setdefault(running.task.deployment.job_id, {})[attempt_id] = metrics

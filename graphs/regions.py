@@ -198,7 +198,7 @@ class PartitionReleaseStrategy:
     def __init__(self, topology: RegionTopology) -> None:
         self._topology = topology
         self._unfinished = {region: set(region.vertices) for region in topology.regions}
-        # By group, which subtasks and partitions share: an all-to-all has a reader per pair of them.
+        # Counted by group, as subtasks and partitions share groups: an all-to-all has a reader for each pair of them.
         self._readers = Counter(group for region in topology.regions for group in region.consumed)
         """How many regions are still to read the group to its end."""
         self._groups: dict[ResultPartitionKey, list[ConsumedPartitionGroup]] = {}

@@ -19,7 +19,7 @@ from graphs.job_graph import JobGraph
 # Components answer at once; starting their processes is what takes time on a busy machine.
 ASK_TIMEOUT_MS = 60_000.0
 
-# A Dispatcher that is not ready writes or reads some small files.
+# How long and how often to wait for a Dispatcher that is not ready: it writes or reads some small files.
 NOT_READY_PAUSE_S = 0.02
 MAX_PAUSES = 3_000
 

@@ -86,7 +86,7 @@ class RaySessionExecutor:
             job = submit(host, cluster_id, job_graph)
         except EndpointGone as error:
             raise no_such_session(cluster_id) from error
-        # How the session was configured is not known here.
+        # Whether the session is highly available is not known here, so that its Dispatcher is given time to come back.
         return ClusterJobClient(host, cluster_id, job, owns_cluster=False, is_highly_available=True)
 
 

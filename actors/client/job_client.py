@@ -47,7 +47,7 @@ FIRST_PAUSE_S = 0.02
 FIRST_LOCAL_PAUSE_S = 0.002
 LONGEST_PAUSE_S = 0.1
 PAUSE_GROWTH = 1.25
-# The end of a long job may be noticed so much of its time too late, but not by more than so many seconds.
+# By which part of its time the end of a long job may be noticed too late, and by how many seconds at most.
 PATIENT_SHARE = 0.02
 MOST_PATIENT_S = 0.5
 
@@ -141,7 +141,7 @@ class ClusterJobClient(JobClient):
                 progress: JobProgress = self._ask_job_master(GetJobProgress())
                 return progress
             except EndpointGone:
-                # It has not started yet, or it has ended.
+                # The JobMaster has not started yet, or its job has ended.
                 status = self._look()
         ended = self._ended
         if ended is None:
@@ -242,7 +242,7 @@ class ClusterJobClient(JobClient):
                 has_ended = self._look().is_terminal
                 pause.wait()
                 continue
-            # They say what the driver has: also a JobMaster that has taken another's place goes on from there.
+            # Positions say what the driver has: also a JobMaster that has taken another's place goes on from there.
             positions = answer.positions
             has_ended = False
             if answer.is_end and not self._owns_cluster:

@@ -86,7 +86,7 @@ class CollectCoordinator(OperatorCoordinator):
         self._operator_name = operator_name
         self._context = context
         self._has_checkpoints = has_checkpoints
-        # One more, as it may be a savepoint that was to end the job: nothing starts again from that.
+        # One more than are retained, as it may be a savepoint that was to end the job: nothing starts again from that.
         self._completed: deque[int] = deque(maxlen=retained + 1)
         """The last complete checkpoints, oldest first."""
         self._subtasks = [_Subtask() for _ in range(context.parallelism)]
@@ -181,7 +181,7 @@ class CollectCoordinator(OperatorCoordinator):
         for index, subtask in enumerate(self._subtasks):
             subtask.expected = subtask.committed = snapshot.expected[index] if is_same else 0
             subtask.may_jump = True
-            # What it sent between this snapshot and its own it sends again after each restart.
+            # A subtask sends again after each restart what it sent between this snapshot and its own.
             subtask.cuts = {snapshot.checkpoint_id: subtask.expected}
 
     def begin_without_state(self, checkpoint_id: int) -> None:
@@ -198,7 +198,7 @@ class CollectCoordinator(OperatorCoordinator):
         for subtask in self._subtasks:
             cut = subtask.cuts[checkpoint_id] = subtask.cut(checkpoint_id)
             subtask.committed = max(subtask.committed, cut)
-            # Attempts start from a complete one from now on, or a later one.
+            # Attempts start from this checkpoint or a later one from now on, or from another one that is retained.
             ids = (each for each in sorted(subtask.cuts) if each > checkpoint_id or self._may_be_restored(each))
             subtask.cuts = {each: subtask.cuts[each] for each in ids}
         uncommitted: list[_Entry] = []

@@ -153,7 +153,7 @@ class SourceCoordinator(OperatorCoordinator):
     def close(self) -> None:
         if not self._is_closed:
             self._is_closed = True
-            # Its group goes on with what takes its place, where the job is restarted as a whole.
+            # Where the job is restarted as a whole, its alignment group goes on with what takes its place.
             for subtask_index in range(self._context.parallelism):
                 self._forget_watermark(subtask_index)
             if self._enumerator is not None:

@@ -16,7 +16,7 @@ def high_availability_directory(configuration: Configuration, cluster_id: str) -
     checkpoints = configuration.get(CHECKPOINT_DIRECTORY)
     if not chosen and not checkpoints:
         return ""
-    from flinkray.filesystems import absolute, join  # with Arrow's file systems, which most ResourceManagers do without
+    from flinkray.filesystems import absolute, join  # loads Arrow, which most ResourceManagers do without
 
     directory = absolute(chosen) if chosen else join(absolute(checkpoints), "ha")
     return join(directory, cluster_id)

@@ -74,7 +74,7 @@ class JobStore:
     def graph(self, job_id: JobId) -> SerializedValue[JobGraph]:
         """The JobGraph of a job that has not ended. Raises StoreCorruptedError as well."""
         path = self._graph_of(job_id)
-        # Opened here, where a graph that cannot be read can still be told from a JobMaster that dies.
+        # Unpickled here, where a graph that cannot be read can still be told from a JobMaster that dies.
         return SerializedValue(self._unpickled(self._read(path), path))
 
     def save(self, table: Table) -> None:

@@ -15,7 +15,7 @@ from flinkray.errors import CheckpointError
 
 log = logging.getLogger(__name__)
 
-# A store that fails may be back in a moment; asking it more often would not help it.
+# How long after a failure the store is tried again: it may be back in a moment, and more often would not help it.
 RETRY_MS = 1_000.0
 
 

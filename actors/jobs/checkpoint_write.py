@@ -72,7 +72,7 @@ class CheckpointWrite:
         try:
             leadership.record(self._pointers)
         except CheckpointError:
-            # It may have been recorded all the same, and must not be deleted while somebody may start from it.
+            # The pointer may have been recorded all the same, and what a job may start from must not be deleted.
             self.is_in_doubt = True
             leadership.record(self._before)
             self.is_in_doubt = False

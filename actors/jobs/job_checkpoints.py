@@ -58,7 +58,7 @@ log = logging.getLogger(__name__)
 # How long the end of a job waits until what it does not leave behind is deleted.
 TIDY_UP_TIMEOUT_MS = 10_000.0
 
-# Ids are reserved anew when so few are left.
+# More ids are reserved when so few are left.
 _FEW_IDS = RESERVED_IDS // 2
 
 _RESERVE_RETRY_MS = 1_000.0
@@ -272,7 +272,7 @@ class JobCheckpoints:
         if write.give_up():
             self._stored(write.checkpoint, error)
         else:
-            # Nobody can tell whether it counts, and so not what the job would recover from.
+            # Nobody can tell whether the checkpoint counts, and thus what the job would recover from.
             self._services.give_up(error)
 
     def _stored(self, checkpoint: CompletedCheckpoint, error: BaseException | None) -> None:
@@ -355,7 +355,7 @@ class JobCheckpoints:
         due = self._coordinator.next_due()
         if self._timer is not None:
             if due is not None and due >= self._timer[0]:
-                return  # it looks again then
+                return  # the next due time is found then
             self._timer[1].cancel()
             self._timer = None
         if due is not None:

@@ -48,7 +48,7 @@ def recover(settings: CheckpointSettings, leadership: JobLeadership | None) -> R
     if pointers.ended:
         return Recovered(pointers.generation, pointers.next_id, ended=pointers.ended)
     checkpoints = tuple(_readable(pointers.directories, may_be_none=bool(settings.restore_path)))
-    # Not looked at where the job has gone on from it: it is the user's, who may have removed it since.
+    # The user may have removed the initial checkpoint since, where the job has gone on from it to others of its own.
     initial = load(settings.restore_path) if settings.restore_path and not checkpoints else None
     first_id = pointers.next_id if initial is None else max(pointers.next_id, initial.checkpoint_id + 1)
     if leadership is not None:

@@ -186,9 +186,9 @@ class RunningJob:
         error = message.error
         is_damaged = error is not None and self._has_found_damage(message.attempt_id, error)
         if error is not None and is_damaged and not self._checkpoints.on_damaged(error):
-            # It will not be restored the next time either.
+            # The task could not be restored the next time either.
             message = replace(message, error=dataclasses.replace(error, is_recoverable=False))
-        # Coordinators have forgotten what they gave out before the damaged one: they go back to the older one as well.
+        # Coordinators have forgotten what they gave out before the damaged checkpoint, and go back to the older too.
         if not self.scheduler.change_task_state(message, self._now(), fails_job=is_damaged):
             log.debug("ignored %s of %s", message.state, message.attempt_id)
 

@@ -245,7 +245,7 @@ class Scheduler:
         """A TaskExecutor is gone with all its slots."""
         slots = self.pool.slots_of(task_executor)
         for slot in slots:
-            # If it is alive after all, and only could not be heard, it gets to know that it has lost them.
+            # A TaskExecutor that is alive after all, and could only not be heard, learns that it has lost its slots.
             self._release_at_once(slot, cause)
         self._lose([slot.allocation_id for slot in slots], cause, now)
         self._go_on(now)
@@ -336,7 +336,7 @@ class Scheduler:
         """Whether a region waits for slots beyond its time, which begins when tasks of an earlier stage have ended."""
         states = (execution.state for execution in self.graph.executions.values())
         if self._has_stages and self._waiting and any(_occupies_slot(state) for state in states):
-            self._waiting.count_from(now)  # when that ends, there are slots again
+            self._waiting.count_from(now)  # when those tasks end, their slots are free
         return self._waiting.are_late(now)
 
     def _fit_one_by_one(self, overview: ClusterOverview | None) -> bool:
@@ -396,7 +396,7 @@ class Scheduler:
 
     def _on_finished(self, execution: Execution, now: int) -> None:
         if execution.state is ExecutionState.CANCELING:
-            # It was faster than the cancellation; what it was cancelled with has not, so the job has not finished.
+            # It finished before the cancellation came; the tasks that were cancelled with it have not, nor has the job.
             execution.transition(ExecutionState.CANCELED, now)
             self._results.on_finished_late(execution)
             return
@@ -444,7 +444,7 @@ class Scheduler:
 
     def _end_if_done(self, now: int) -> None:
         """Ends the job when no execution is left; its slots are given back first."""
-        # From the back, where tasks finish last.
+        # From the back, where tasks finish last: most calls end at the first.
         executions = reversed(self.graph.executions.values())
         if self.status not in JOB_ENDS or not all(execution.state.is_terminal for execution in executions):
             return

@@ -81,7 +81,7 @@ class PipelinedRegionSchedulingStrategy:
         Args:
             read: groups of readers -> whether all have finished; filled here, since most slots share their readers.
         """
-        # From the back, where tasks finish last.
+        # From the back, where tasks finish last: most calls end at the first.
         if any(self._is_scheduled(each) and not self._has_finished(each) for each in reversed(shared.vertices)):
             return False
         for vertex in filter(self._is_scheduled, shared.vertices):

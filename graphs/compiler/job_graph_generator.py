@@ -106,7 +106,7 @@ class _Builder:
     def _chain_name(self, chain: Chain) -> str:
         """ "head -> next"; a fork is "head -> (one, other)", and chained sources stand before in brackets."""
         names: dict[int, str] = {}
-        # Successors stand behind their predecessors among the members, so backwards every name finds its parts.
+        # Successors stand behind their predecessors among the members, so that backwards their names are there already.
         for node_id in reversed(chain.members):
             name = self._nodes[node_id].name
             if node_id == chain.head and chain.sources:

@@ -110,7 +110,7 @@ def _is_behind_source(node: StreamNode, graph: StreamGraph) -> bool:
         path.append(graph.nodes[path[-1].in_edges[0].source])
     behind = path[-1].is_source
     for each in reversed(path[:-1]):
-        # What waits is not chained behind a source itself: there a chain with another head begins.
+        # An operator that yields to the mailbox is not chained behind a source itself: a chain of its own begins there.
         behind = behind and not each.factory.yields_to_mailbox
     return behind
 

@@ -42,7 +42,7 @@ def _settings(configuration: Configuration) -> CheckpointSettings:
         max_concurrent=configuration.get(options.MAX_CONCURRENT_CHECKPOINTS),
         tolerable_failures=configuration.get(options.TOLERABLE_FAILED_CHECKPOINTS),
         retention=CheckpointRetention(configuration.get(options.CHECKPOINT_RETENTION)),
-        # Without exactly once nothing waits, and there is nothing to overtake.
+        # With at least once no channel waits for barriers, and there is nothing to overtake.
         is_unaligned=exactly_once and configuration.get(options.UNALIGNED_CHECKPOINTS),
         aligned_timeout_ms=configuration.get(options.ALIGNED_CHECKPOINT_TIMEOUT),
         retained=configuration.get(options.RETAINED_CHECKPOINTS),

@@ -17,17 +17,17 @@ from actors.protocol.resources import AllocationId, ClusterOverview, ResourcePro
 from actors.scheduling.slots.node_room import NodeRoom
 from flinkray.types.records import JobId
 
-# Before a job is told that it can never fit: a host may still be learning what it has.
+# How long a job waits before it is told that it can never fit: a host may still be learning what it has.
 SHORTAGE_GRACE_MS = 3_000.0
 
 # A TaskExecutor that is larger than a slot, and has not come by then, waits for room that somebody else has taken: no
 # node may ever have as much in one piece, while each of its slots may fit somewhere.
 ROOM_TIMEOUT_MS = 15_000.0
 
-# A TaskExecutor that dies before it registers is replaced; one that does so every time never will come.
+# A TaskExecutor that dies before it registers is replaced; after so many in a row none ever will come.
 MAX_FAILED_STARTS = 3
 
-# What a TaskExecutor that is ended before it has registered has sent by then is long there after this.
+# How long a TaskExecutor that was ended before it registered is remembered: what it had sent comes long before.
 GIVEN_UP_MS = 60_000.0
 
 
