@@ -13,6 +13,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 from flinkray.errors import ConfigurationError, did_you_mean
+from flinkray.extras import missing_package
 
 PLANNERS = "flinkray.planners"
 EXECUTORS = "flinkray.executors"
@@ -44,6 +45,7 @@ def load_plugin(group: str, name: str) -> Callable[..., Any]:
 
     Raises:
         ConfigurationError: none is registered under that name; the message lists those that are.
+        MissingDependencyError: it needs a package that only an extra brings; says which.
     """
     if group in _replaced:
         return _replaced[group]
@@ -54,7 +56,13 @@ def load_plugin(group: str, name: str) -> Callable[..., Any]:
     if name not in found:
         known = ", ".join(sorted(found)) or "none; is flinkray installed (pip install)?"
         raise ConfigurationError(f"no {name!r} among {group}{did_you_mean(name, found)}; there are: {known}")
-    plugin: Callable[..., Any] = found[name].load()
+    try:
+        plugin: Callable[..., Any] = found[name].load()
+    except ModuleNotFoundError as error:
+        missing = missing_package(error)
+        if missing is None:
+            raise
+        raise missing from error
     return plugin
 
 

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
+# Older versions of Ray give a tip at each start, and leave it to the collector to close what they started with.
+WARNINGS_OF_RAY = (
+    "ignore:Tip. In future versions of Ray, Ray will no longer override accelerator:FutureWarning",
+    "ignore:unclosed file .*/dev/null:ResourceWarning",
+    "ignore:subprocess .* is still running:ResourceWarning",
+)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -26,6 +33,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     left_out = [item for item in items if any(map(item.get_closest_marker, unasked))]
     config.hook.pytest_deselected(items=left_out)
     items[:] = [item for item in items if item not in set(left_out)]
+    if not version("ray").startswith("2.60."):
+        for item in filter(lambda item: item.get_closest_marker("ray"), items):
+            for warning in WARNINGS_OF_RAY:
+                item.add_marker(pytest.mark.filterwarnings(warning))
 
 
 @pytest.fixture(scope="session")

@@ -205,8 +205,15 @@ def _package_line(package: str) -> str:
     try:
         return f"{package} {version(package)}"
     except PackageNotFoundError:
-        hint = ' (only Spark needs it: pip install "flinkray[spark]")' if package in ("pyspark", "raydp") else ""
-        return f"{package} is not installed{hint}"
+        return f"{package} is not installed{_HINTS.get(package, '')}"
+
+
+_HINTS = {
+    "pandas": ' (only DataFrames need it: pip install "flinkray[pandas]")',
+    "pyspark": ' (only Spark needs it: pip install "flinkray[spark]", or "flinkray[spark4]" for PySpark 4)',
+    "raydp": ' (only Spark on Ray needs it: pip install "flinkray[spark]")',
+}
+"""What packages of which flinkray has no need at all times are for."""
 
 
 def _java_line() -> str:

@@ -21,7 +21,7 @@ from actors.columns.text_words import WORD_BYTES, WORDS_AT_ONCE, TextWords, Word
 from actors.state.snapshots.pickling import with_one_nan
 from actors.user_code.errors import raise_attributed
 from flinkray.batches.batch import Batch
-from flinkray.batches.numpy_arrays import as_numpy, fixed_width
+from flinkray.batches.numpy_arrays import as_numpy, fixed_width, numpy_dtype
 from flinkray.batches.row_codec import decode, short_repr
 from flinkray.batches.value_columns import to_array, to_values
 from flinkray.errors import TypeMismatchError, UnknownColumnError
@@ -262,9 +262,9 @@ def _hash_values(array: pa.Array) -> Hashes:
     if types.is_boolean(arrow_type):
         return _hash_integers(fixed_width(array.cast(pa.uint8()), np.dtype(np.uint8)))
     if types.is_integer(arrow_type):
-        return _hash_integers(fixed_width(array, np.dtype(arrow_type.to_pandas_dtype())))
+        return _hash_integers(fixed_width(array, numpy_dtype(arrow_type)))
     if types.is_floating(arrow_type):
-        return _hash_floats(fixed_width(array, np.dtype(arrow_type.to_pandas_dtype())))
+        return _hash_floats(fixed_width(array, numpy_dtype(arrow_type)))
     if types.is_temporal(arrow_type) and not types.is_interval(arrow_type):
         return _hash_times(array)
     if types.is_decimal(arrow_type):

@@ -23,7 +23,7 @@ from actors.columns.take import contiguous, take
 from actors.keys.integer_index import Ids as Ids
 from actors.keys.integer_index import IntegerIndex, PairIndex
 from actors.keys.text_index import TextIndex
-from flinkray.batches.numpy_arrays import as_numpy, fixed_width, from_numpy
+from flinkray.batches.numpy_arrays import as_numpy, fixed_width, from_numpy, numpy_dtype
 from flinkray.batches.unification import cast_to_unified
 from flinkray.batches.value_columns import to_values
 from flinkray.errors import TypeMismatchError
@@ -216,10 +216,10 @@ def _words_of(arrow_type: pa.DataType) -> Callable[[pa.Array], Ids] | None:
     if types.is_boolean(arrow_type):
         return lambda column: _fixed(column.cast(pa.uint8()), np.dtype(np.uint8))
     if types.is_float16(arrow_type) or types.is_float32(arrow_type) or types.is_float64(arrow_type):
-        dtype = np.dtype(arrow_type.to_pandas_dtype())
+        dtype = numpy_dtype(arrow_type)
         return lambda column: _float_words(fixed_width(column, dtype))
     if types.is_integer(arrow_type):
-        integer = np.dtype(arrow_type.to_pandas_dtype())
+        integer = numpy_dtype(arrow_type)
         return lambda column: _fixed(column, integer)
     if types.is_temporal(arrow_type) and not types.is_interval(arrow_type):
         stored = np.dtype(f"int{arrow_type.bit_width}")

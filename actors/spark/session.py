@@ -10,6 +10,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+import pyspark
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
@@ -132,6 +133,11 @@ def stop_session() -> None:
 def _start_on_ray(
     app_name: str, num_executors: int, executor_cores: int, executor_memory: str, settings: dict[str, str]
 ) -> SparkSession:
+    if not pyspark.__version__.startswith("3."):
+        raise MissingDependencyError(
+            f"Spark on Ray needs RayDP, which there is for PySpark 3.5 and not for {pyspark.__version__}: "
+            'init_spark(..., on_ray=False), or pip install "flinkray[spark]", which brings PySpark 3.5'
+        )
     try:
         import raydp
     except ImportError as error:

@@ -24,6 +24,11 @@ def fixed_width(array: pa.Array, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
     return values
 
 
+def numpy_dtype(arrow_type: pa.DataType) -> np.dtype[Any]:
+    """Numpy's type of booleans or numbers; `to_pandas_dtype` imports pandas before Arrow 26."""
+    return _DTYPES[arrow_type]
+
+
 def as_numpy(array: pa.Array) -> npt.NDArray[Any]:
     """The values, of any type: read-only and not copied for numbers without nulls.
 
@@ -61,6 +66,8 @@ def _bits(flags: npt.NDArray[np.bool_]) -> pa.Buffer:
     return pa.py_buffer(np.packbits(flags, bitorder="little"))
 
 
-_DTYPES = {pa.from_numpy_dtype(name): np.dtype(name) for name in ("bool", *np.typecodes["AllInteger"], "e", "f", "d")}
+_DTYPES: dict[pa.DataType, np.dtype[Any]] = {
+    pa.from_numpy_dtype(name): np.dtype(name) for name in ("bool", *np.typecodes["AllInteger"], "e", "f", "d")
+}
 """Numpy's type for each Arrow type of booleans and numbers."""
 _ARROW_TYPES = {dtype: arrow_type for arrow_type, dtype in _DTYPES.items()}

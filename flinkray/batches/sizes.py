@@ -5,10 +5,10 @@ from __future__ import annotations
 import pyarrow as pa
 
 
-def data_bytes(data: pa.Array | pa.RecordBatch) -> int:
+def data_bytes(data: pa.Array | pa.RecordBatch | pa.Table) -> int:
     """Bytes of the values themselves, whatever buffers they are slices of.
 
-    Before Arrow 24, which finds their part of a buffer, views of lists count with whole buffers.
+    Before Arrow 24, which finds their part of a buffer, views of text, bytes and lists count with whole buffers.
     """
     try:
         return int(data.nbytes)

@@ -19,6 +19,7 @@ from flinkray.connectors.collect.sink import CollectSink
 from flinkray.connectors.sink import Sink
 from flinkray.errors import InvalidProgramError
 from flinkray.execution import JobClient, JobExecutionResult
+from flinkray.extras import import_package
 from flinkray.plugins import BRIDGES, load_plugin
 from flinkray.streams.checks.known_types import KnownType
 from flinkray.streams.data_stream_sink import DataStreamSink
@@ -156,12 +157,12 @@ class StreamResults(ABC):
 
     def to_pandas(self, job_name: str | None = None) -> pd.DataFrame:
         """Runs the program and gives this (bounded) stream's records as a DataFrame, in order of arrival."""
-        import pandas as pd  # slow to import, and most programs do without
-
+        pandas = import_package("pandas", "to_pandas()")  # slow to import, and most programs do without
         batches = self._collect(job_name)
         if any(batch.kind is Kind.OBJECT for batch in batches):
             values = [value for batch in batches for value in decode(batch)]
-            return pd.DataFrame({SCALAR_COLUMN: pd.Series(values, dtype=object)})
+            objects: pd.DataFrame = pandas.DataFrame({SCALAR_COLUMN: pandas.Series(values, dtype=object)})
+            return objects
         frame: pd.DataFrame = self._table([batch.data for batch in batches]).to_pandas()
         return frame
 

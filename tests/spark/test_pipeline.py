@@ -19,6 +19,7 @@ pytestmark = [
     pytest.mark.spark,
     pytest.mark.timeout(600),
     pytest.mark.filterwarnings("ignore:distutils Version classes are deprecated"),  # PySpark 3.5's own
+    pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas >= 3"),  # of which flinkray uses none
     pytest.mark.filterwarnings("ignore:.*socket:ResourceWarning"),  # py4j leaves its sockets to the collector
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),  # ... which finds them
 ]

@@ -28,6 +28,7 @@ ROOMS = (
     "flinkray.errors",
     "flinkray.latencies",
     "flinkray.filesystems",
+    "flinkray.extras",
     "flinkray.plugins",
     "flinkray.types",
     "flinkray.batches",

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from actors.keys.hashes import key_owners
-from flinkray.batches.numpy_arrays import fixed_width, from_numpy
+from flinkray.batches.numpy_arrays import fixed_width, from_numpy, numpy_dtype
 
 Integers = npt.NDArray[np.int64]
 
@@ -88,4 +88,4 @@ def _integers(columns: pa.RecordBatch) -> Integers | None:
     arrow_type = column.type
     if column.null_count or not pa.types.is_integer(arrow_type) or pa.types.is_uint64(arrow_type):
         return None
-    return fixed_width(column, np.dtype(arrow_type.to_pandas_dtype())).astype(np.int64, copy=False)
+    return fixed_width(column, numpy_dtype(arrow_type)).astype(np.int64, copy=False)

@@ -23,7 +23,7 @@ from actors.operators.expressions.number_kernels import (
     exact,
     members_among,
 )
-from flinkray.batches.numpy_arrays import as_numpy, fixed_width, from_numpy
+from flinkray.batches.numpy_arrays import as_numpy, fixed_width, from_numpy, numpy_dtype
 
 _MILLIS = pa.timestamp("ms")
 _DAY_MS = 86_400_000
@@ -155,15 +155,15 @@ def _is_null(*values: Datum) -> npt.NDArray[np.bool_] | None:
 def _numbers(value: Datum) -> npt.NDArray[Any]:
     """As numpy; anything in place of nulls. A constant has no dimension."""
     if isinstance(value, pa.Scalar):
-        return np.asarray(value.as_py(), value.type.to_pandas_dtype())
-    return fixed_width(value, np.dtype(value.type.to_pandas_dtype()))
+        return np.asarray(value.as_py(), numpy_dtype(value.type))
+    return fixed_width(value, numpy_dtype(value.type))
 
 
 def _rounded(value: Datum, digits: int) -> Datum:
     if digits < 0 or not pa.types.is_floating(value.type):
         return pc.round(value, digits, "half_to_even")
     # Arrow multiplies by 10**digits, and what overflows there is an error; but such floats have nothing to round.
-    largest = float(np.finfo(value.type.to_pandas_dtype()).max)
+    largest = float(np.finfo(numpy_dtype(value.type)).max)
     if digits > math.log10(largest):
         return value
     limit = pa.scalar(min(2.0**52, largest / 10.0**digits), value.type)

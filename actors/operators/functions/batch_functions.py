@@ -21,6 +21,7 @@ from flinkray.batches.numpy_arrays import from_numpy
 from flinkray.batches.row_codec import decode
 from flinkray.batches.value_columns import to_array, to_values
 from flinkray.errors import InvalidProgramError, TypeMismatchError
+from flinkray.extras import import_package
 from flinkray.functions.interfaces import Function
 from flinkray.transformations.operator_factories import OBJECTS_IN_ARROW, MapBatchesFactory
 from flinkray.types.records import SCALAR_COLUMN, Kind, RecordType, tuple_columns
@@ -233,10 +234,10 @@ def _is_frame(result: object) -> TypeGuard[pd.DataFrame]:
 
 
 def _to_pandas(batch: Batch) -> pd.DataFrame:
-    import pandas as pd
-
+    pandas = import_package("pandas", 'map_batches(..., batch_format="pandas")')
     if batch.kind is Kind.OBJECT:
-        return pd.DataFrame({SCALAR_COLUMN: pd.Series(decode(batch), dtype=object)})
+        objects: pd.DataFrame = pandas.DataFrame({SCALAR_COLUMN: pandas.Series(decode(batch), dtype=object)})
+        return objects
     frame: pd.DataFrame = batch.data.to_pandas()
     return frame
 

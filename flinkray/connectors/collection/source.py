@@ -11,6 +11,7 @@ import pyarrow as pa
 from flinkray.batches.batch import Batch
 from flinkray.batches.normalization import normalized_table
 from flinkray.batches.row_codec import RowEncoder
+from flinkray.batches.sizes import data_bytes
 from flinkray.connectors.source import (
     Boundedness,
     Source,
@@ -90,7 +91,7 @@ class _TableReader(SplitListReader[RowRange]):
         super().__init__(context)
         self._table = table
         self._kind = kind
-        self._batch_rows = batch_rows(context, table.nbytes / max(1, table.num_rows))
+        self._batch_rows = batch_rows(context, data_bytes(table) / max(1, table.num_rows))
 
     def read_split(self, split: RowRange) -> Iterator[tuple[Batch | None, RowRange]]:
         rows = self._table.slice(split.start, split.stop - split.start)

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from flinkray.batches.batch import Batch
 from flinkray.batches.numpy_arrays import from_numpy
+from flinkray.batches.sizes import data_bytes
 from flinkray.connectors.source import (
     Boundedness,
     ReaderStatus,
@@ -180,7 +181,7 @@ class DataGenSource(Source):
             _check_last_row(fields, rows)
         first = self._batch(np.arange(1, dtype=np.int64))
         self._schema: pa.Schema = first.schema
-        self._bytes_per_row = int(first.nbytes)
+        self._bytes_per_row = data_bytes(first)
 
     @property
     def boundedness(self) -> Boundedness:

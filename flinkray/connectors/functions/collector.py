@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from flinkray.batches.sizes import data_bytes
 from flinkray.connectors.handover import Handover
 
 _SMALL = frozenset({int, float, bool, type(None)})
@@ -61,7 +62,7 @@ class FunctionCollector:
         elif isinstance(value, pa.RecordBatch):
             if not value.num_rows:
                 return not self._handover.is_closed
-            weight = max(value.num_rows * weight, value.nbytes)
+            weight = max(value.num_rows * weight, data_bytes(value))
         elif self._unmeasured and isinstance(value, _CONTAINERS):
             self._unmeasured -= 1
             weight = self._last_weight

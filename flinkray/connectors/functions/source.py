@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from flinkray.batches.batch import Batch, concat, is_same_layout
 from flinkray.batches.row_codec import RowEncoder
+from flinkray.batches.sizes import data_bytes
 from flinkray.connectors.functions.collector import FunctionCollector
 from flinkray.connectors.handover import Handover
 from flinkray.connectors.source import (
@@ -176,7 +177,7 @@ class _FunctionReader(SourceReader):
         return Batch(self._fitted(data, self._declared), self._declared.kind, time)
 
     def _split(self, batch: Batch) -> Iterator[Batch]:
-        length = batch_rows(self._context, batch.data.nbytes / batch.num_rows)
+        length = batch_rows(self._context, data_bytes(batch.data) / batch.num_rows)
         if batch.num_rows <= length:
             yield batch
             return

@@ -1,0 +1,34 @@
+"""Packages that flinkray is installed without, and the extras that bring them."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from flinkray.errors import MissingDependencyError
+
+_INSTALLATIONS = {
+    "pandas": 'pip install "flinkray[pandas]"',
+    "pyspark": 'pip install "flinkray[spark]" (PySpark 3.5, also on Ray) or "flinkray[spark4]" (PySpark 4)',
+}
+
+
+def import_package(package: str, needed_for: str) -> Any:
+    """A package that an extra brings.
+
+    Args:
+        needed_for: what the user asked for, as the subject of the error's sentence.
+    Raises:
+        MissingDependencyError: it cannot be imported; says what to install.
+    """
+    try:
+        return importlib.import_module(package)
+    except ImportError as error:
+        raise MissingDependencyError(f"{needed_for} needs {package}: {_INSTALLATIONS[package]}") from error
+
+
+def missing_package(error: ModuleNotFoundError) -> MissingDependencyError | None:
+    """The error for the package that is not there, which says what to install; None where no extra brings it."""
+    package = (error.name or "").partition(".")[0]
+    installation = _INSTALLATIONS.get(package)
+    return None if installation is None else MissingDependencyError(f"{package} is not installed: {installation}")
