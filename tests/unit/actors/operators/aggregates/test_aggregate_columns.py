@@ -51,7 +51,7 @@ ALL: dict[str, Aggregate] = {
 }
 
 
-class Table:
+class AggregatedTable:
     """Aggregates of a few accumulators, fed batch by batch."""
 
     def __init__(self, accumulators: int = 1, **aggregates: Aggregate) -> None:
@@ -60,7 +60,7 @@ class Table:
         self.accumulators = accumulators
         self.position = 0
 
-    def add(self, data: dict[str, Any], accumulators: list[int] | None = None) -> Table:
+    def add(self, data: dict[str, Any], accumulators: list[int] | None = None) -> AggregatedTable:
         batch = pa.RecordBatch.from_pydict(data)
         chosen = np.array(accumulators if accumulators is not None else [0] * batch.num_rows, np.int64)
         self.columns.add(batch, chosen, self.position)
@@ -76,7 +76,7 @@ class Table:
 
 
 def one(aggregate: Aggregate, *batches: Any) -> Any:
-    table = Table(result=aggregate)
+    table = AggregatedTable(result=aggregate)
     for values in batches:
         table.add({"x": values})
     return table.result()["result"][0]
@@ -86,7 +86,7 @@ def one(aggregate: Aggregate, *batches: Any) -> Any:
 
 
 def test_nulls_are_left_out_and_a_group_of_nulls_alone_gives_null_or_a_count_of_zero() -> None:
-    table = Table(3, **ALL)
+    table = AggregatedTable(3, **ALL)
     table.add({"x": [1, None, 5, None], "y": ["a", "b", "c", "d"]}, [0, 0, 0, 1])
     result = table.result()
     assert {name: values[0] for name, values in result.items()} == {
@@ -101,7 +101,7 @@ def test_nulls_are_left_out_and_a_group_of_nulls_alone_gives_null_or_a_count_of_
 
 
 def test_a_column_that_is_null_at_first_gets_its_type_later() -> None:
-    table = Table(**ALL)
+    table = AggregatedTable(**ALL)
     table.add({"x": [None, None], "y": ["a", "b"]})
     assert table.result()["sum"] == table.result()["list"] == [None]
     assert table.result()["distinct"] == [0]
@@ -111,7 +111,7 @@ def test_a_column_that_is_null_at_first_gets_its_type_later() -> None:
 
 
 def test_the_value_that_goes_with_the_extreme_may_be_null() -> None:
-    table = Table(at_min=ArgMin("y", by="x"))
+    table = AggregatedTable(at_min=ArgMin("y", by="x"))
     table.add({"x": [1, 2], "y": [None, None]}).add({"x": [3], "y": ["late"]})
     assert table.result() == {"at_min": [None]}
     table.add({"x": [0], "y": ["zero"]})
@@ -120,7 +120,7 @@ def test_the_value_that_goes_with_the_extreme_may_be_null() -> None:
 
 def test_of_equal_extremes_the_first_row_counts() -> None:
     for kind in (ArgMin, ArgMax):
-        table = Table(at=kind("y", by="x")).add({"x": [1, 1], "y": ["a", "b"]}).add({"x": [1], "y": ["c"]})
+        table = AggregatedTable(at=kind("y", by="x")).add({"x": [1, 1], "y": ["a", "b"]}).add({"x": [1], "y": ["c"]})
         assert table.result() == {"at": ["a"]}
 
 
@@ -145,13 +145,17 @@ def test_a_sum_whose_parts_overflow_and_come_back_within_a_batch_is_right() -> N
 
 
 def test_only_the_accumulator_that_overflows_matters() -> None:
-    table = Table(2, total=Sum("x")).add({"x": [2**63 - 1, 2**63 - 1]}, [0, 1]).add({"x": [-5, -6]}, [0, 1])
+    table = AggregatedTable(2, total=Sum("x")).add({"x": [2**63 - 1, 2**63 - 1]}, [0, 1]).add({"x": [-5, -6]}, [0, 1])
     assert table.result() == {"total": [2**63 - 6, 2**63 - 7]}
 
 
 def test_unsigned_and_narrow_integers_and_booleans_sum_to_int64() -> None:
     for arrow_type in (pa.int8(), pa.uint16(), pa.uint64()):
-        table = Table(total=Sum("x")).add({"x": pa.array([100, 27], arrow_type)}).add({"x": pa.array([1], arrow_type)})
+        table = (
+            AggregatedTable(total=Sum("x"))
+            .add({"x": pa.array([100, 27], arrow_type)})
+            .add({"x": pa.array([1], arrow_type)})
+        )
         assert (table.result(), table.types()) == ({"total": [128]}, [pa.int64()])
     assert one(Sum("x"), [True, False, True]) == 2
 
@@ -165,7 +169,7 @@ def test_a_uint64_too_big_for_a_sum_is_an_error_but_not_for_a_maximum() -> None:
 
 def test_decimals_sum_exactly_and_an_overflow_is_an_error() -> None:
     values = pa.array([decimal.Decimal("99999999.99"), decimal.Decimal("0.01")], pa.decimal128(10, 2))
-    table = Table(total=Sum("x"), mean=Avg("x")).add({"x": values})
+    table = AggregatedTable(total=Sum("x"), mean=Avg("x")).add({"x": values})
     assert table.result() == {"total": [decimal.Decimal("100000000.00")], "mean": [50_000_000.0]}
     assert table.types()[0] == pa.decimal128(38, 2)
     huge = pa.array([decimal.Decimal(9 * 10**37)] * 3, pa.decimal128(38, 0))
@@ -198,7 +202,9 @@ def test_durations_sum_to_durations() -> None:
     ids=lambda values: str(values.type),
 )
 def test_values_keep_their_type_and_come_back_unchanged(values: pa.Array) -> None:
-    table = Table(low=Min("x"), high=Max("x"), first=First("x"), last=Last("x"), every=CollectList("x"), n=Count("x"))
+    table = AggregatedTable(
+        low=Min("x"), high=Max("x"), first=First("x"), last=Last("x"), every=CollectList("x"), n=Count("x")
+    )
     table.add({"x": values.slice(0, 1)}).add({"x": values.slice(1)})
     plain = values.to_pylist()
     assert table.result() == {
@@ -210,7 +216,7 @@ def test_values_keep_their_type_and_come_back_unchanged(values: pa.Array) -> Non
 
 def test_lists_and_structs_have_a_first_and_a_last_and_can_be_collected() -> None:
     for plain in ([[1], [2, 3], None, []], [{"a": 1}, {"a": 2}, None, {"a": None}]):
-        table = Table(first=First("x"), last=Last("x"), every=CollectList("x")).add({"x": plain})
+        table = AggregatedTable(first=First("x"), last=Last("x"), every=CollectList("x")).add({"x": plain})
         assert table.result() == {
             "first": [plain[0]],
             "last": [plain[-1]],
@@ -220,7 +226,7 @@ def test_lists_and_structs_have_a_first_and_a_last_and_can_be_collected() -> Non
 
 def test_a_dictionary_column_counts_as_its_values() -> None:
     column = pa.array(["a", "b", "a"]).dictionary_encode()
-    table = Table(distinct=CountDistinct("x"), low=Min("x")).add({"x": column})
+    table = AggregatedTable(distinct=CountDistinct("x"), low=Min("x")).add({"x": column})
     assert table.result() == {"distinct": [2], "low": ["a"]}
 
 
@@ -234,7 +240,7 @@ def test_top_n_counts_equal_values_and_gives_fewer_where_there_are_fewer() -> No
 
 
 def test_an_aggregate_may_be_over_an_expression() -> None:
-    table = Table(gross=Sum(col("x") * 2), also=Max(col("x") + 1)).add({"x": [1, 2]})
+    table = AggregatedTable(gross=Sum(col("x") * 2), also=Max(col("x") + 1)).add({"x": [1, 2]})
     assert table.result() == {"gross": [6], "also": [3]}
 
 
@@ -242,7 +248,7 @@ def test_an_aggregate_may_be_over_an_expression() -> None:
 
 
 def test_a_column_that_widens_from_whole_numbers_to_floats_keeps_its_state() -> None:
-    table = Table(2, **ALL)
+    table = AggregatedTable(2, **ALL)
     table.add({"x": [1, 4, 2], "y": [1, 2, 3]}, [0, 0, 1]).add({"x": [2.5], "y": [4.5]}, [0])
     result = table.result()
     assert {name: values[0] for name, values in result.items()} == {
@@ -255,7 +261,7 @@ def test_a_column_that_widens_from_whole_numbers_to_floats_keeps_its_state() -> 
 
 
 def test_what_was_cleared_does_not_come_back_in_a_wider_type() -> None:
-    table = Table(3, every=CollectList("x"), distinct=CountDistinct("x")).add({"x": [1, 2, 3]}, [0, 1, 2])
+    table = AggregatedTable(3, every=CollectList("x"), distinct=CountDistinct("x")).add({"x": [1, 2, 3]}, [0, 1, 2])
     table.columns.clear(slice(0, 2))
     assert table.add({"x": [0.5]}, [1]).result() == {"every": [None, [0.5], [3.0]], "distinct": [0, 1, 1]}
 
@@ -274,7 +280,7 @@ VALUE_AGGREGATES: dict[str, Aggregate] = {
 @pytest.mark.parametrize("units", [("s", "ms"), ("ms", "s"), ("us", "ns")])
 def test_times_stay_the_same_times_when_their_unit_changes(units: tuple[str, str]) -> None:
     times = [datetime.datetime(2024, 1, 1, 0, 0, second) for second in (30, 1, 59)]
-    table = Table(3, **VALUE_AGGREGATES).add({"x": pa.array(times, pa.timestamp(units[0]))}, [0, 0, 1])
+    table = AggregatedTable(3, **VALUE_AGGREGATES).add({"x": pa.array(times, pa.timestamp(units[0]))}, [0, 0, 1])
     table.add({"x": pa.array([datetime.datetime(2024, 1, 1, 0, 1)], pa.timestamp(units[1]))})
     late = datetime.datetime(2024, 1, 1, 0, 1)
     assert {name: values[0] for name, values in table.result().items()} == {
@@ -306,7 +312,7 @@ def test_whole_numbers_and_decimals_in_one_column_aggregate_as_decimals(
     arrow_type: pa.DataType, is_whole_first: bool
 ) -> None:
     batches = [pa.array([3, 2], arrow_type), DECIMALS][:: 1 if is_whole_first else -1]
-    table = Table(3, total=Sum("x"), mean=Avg("x"), **VALUE_AGGREGATES)
+    table = AggregatedTable(3, total=Sum("x"), mean=Avg("x"), **VALUE_AGGREGATES)
     for batch in batches:
         table.add({"x": batch}, [0, 0])
     table.add({"x": batches[0]}, [0, 1])
@@ -367,8 +373,8 @@ def test_sums_and_means_take_any_numbers_as_their_sum_does() -> None:
 
 def test_a_state_that_became_decimal_is_merged_saved_and_loaded_as_such() -> None:
     aggregates: dict[str, Aggregate] = {"total": Sum("x"), "high": Max("x"), "first": First("x"), "last": Last("x")}
-    whole = Table(2, **aggregates).add({"x": [3, 9]}, [0, 1])
-    exact = Table(1, **aggregates)
+    whole = AggregatedTable(2, **aggregates).add({"x": [3, 9]}, [0, 1])
+    exact = AggregatedTable(1, **aggregates)
     exact.position = 5
     exact.add({"x": DECIMALS})
     whole.columns.merge(exact.columns, np.array([0]), np.array([0]))
@@ -402,13 +408,13 @@ def test_distinct_lists_cannot_be_counted() -> None:
 
 def test_a_missing_column_is_an_error_with_the_nearest_name() -> None:
     with pytest.raises(UnknownColumnError, match=r"window \(1/2\).*did you mean 'value'"):
-        Table(total=Sum("valeu")).add({"value": [1]})
+        AggregatedTable(total=Sum("valeu")).add({"value": [1]})
 
 
 def test_a_column_of_which_there_are_two_is_refused_as_such() -> None:
     twice = pa.RecordBatch.from_arrays([pa.array([1]), pa.array([2])], names=["x", "x"])
     with pytest.raises(UnknownColumnError, match=r"window \(1/2\)'?: several columns are called 'x'"):
-        Table(total=Sum("x")).columns.add(twice, np.array([0]), 0)
+        AggregatedTable(total=Sum("x")).columns.add(twice, np.array([0]), 0)
 
 
 def test_an_aggregate_without_a_column_is_an_error() -> None:
@@ -421,14 +427,14 @@ def test_an_aggregate_without_a_column_is_an_error() -> None:
 
 def test_accumulators_combine_as_if_their_rows_had_come_to_one() -> None:
     rows = [(5, "a"), (None, "b"), (2, "c"), (9, "d"), (2, "e"), (7, "f")]
-    apart, together = Table(4, **ALL), Table(2, **ALL)
+    apart, together = AggregatedTable(4, **ALL), AggregatedTable(2, **ALL)
     for index, (x, y) in enumerate(rows):
         data = {"x": pa.array([x], pa.int64()), "y": [y]}
         apart.add(data, [index % 3])
         together.add(data, [0])
         if index % 3 == 1:
             together.columns.add(pa.RecordBatch.from_pydict(data), np.array([1]), index)
-    combined = Table(2, **ALL)
+    combined = AggregatedTable(2, **ALL)
     # Accumulators 0, 1 and 2 make the first group, accumulator 1 alone the second: accumulators may be in several
     # groups.
     combined.columns = apart.columns.combine(np.array([2, 0, 1, 1, 3]), np.array([0, 0, 0, 1, 1]), 2)
@@ -436,13 +442,13 @@ def test_accumulators_combine_as_if_their_rows_had_come_to_one() -> None:
 
 
 def test_renumbered_accumulators_have_new_numbers_all_others_are_empty_and_copies_stay_as_they_were() -> None:
-    table = Table(4, **ALL).add({"x": [1, 2, 3, 4, 7], "y": ["a", "b", "c", "d", "g"]}, [0, 1, 2, 2, 3])
-    copied, before = Table(4, **ALL), table.result()
+    table = AggregatedTable(4, **ALL).add({"x": [1, 2, 3, 4, 7], "y": ["a", "b", "c", "d", "g"]}, [0, 1, 2, 2, 3])
+    copied, before = AggregatedTable(4, **ALL), table.result()
     copied.columns = pickle.loads(pickle.dumps(table.columns.copy(4)))
     table.columns.renumber(np.array([0, 2]), np.array([0, 1]), 3)
     table.accumulators = 3
     table.add({"x": [9, 5], "y": ["z", "v"]}, [1, 2])
-    expected = Table(3, **ALL)
+    expected = AggregatedTable(3, **ALL)
     expected.position = copied.position
     expected.add({"x": [1, 3, 4, 9, 5], "y": ["a", "c", "d", "z", "v"]}, [0, 1, 1, 1, 2])
     assert table.result() == expected.result()
@@ -450,7 +456,7 @@ def test_renumbered_accumulators_have_new_numbers_all_others_are_empty_and_copie
 
 
 def test_room_that_is_not_needed_any_more_is_given_back() -> None:
-    table = Table(1000, total=Sum("x")).add({"x": [1, 2]}, [0, 999])
+    table = AggregatedTable(1000, total=Sum("x")).add({"x": [1, 2]}, [0, 999])
     for _ in range(2):
         table.columns.renumber(np.array([0]), np.array([0]), 2)
     accumulator: Any = table.columns._aggregations[0]._accumulators
@@ -459,8 +465,8 @@ def test_room_that_is_not_needed_any_more_is_given_back() -> None:
 
 
 def test_merging_states_of_different_widths_widens_both() -> None:
-    whole = Table(total=Sum("x"), every=CollectList("x")).add({"x": [1, 2]})
-    floats = Table(total=Sum("x"), every=CollectList("x")).add({"x": [0.5]})
+    whole = AggregatedTable(total=Sum("x"), every=CollectList("x")).add({"x": [1, 2]})
+    floats = AggregatedTable(total=Sum("x"), every=CollectList("x")).add({"x": [0.5]})
     whole.columns.merge(floats.columns, np.array([0]), np.array([0]))
     assert whole.result()["total"] == [3.5]
     assert sorted(whole.result()["every"][0]) == [0.5, 1.0, 2.0]
@@ -468,7 +474,7 @@ def test_merging_states_of_different_widths_widens_both() -> None:
 
 def test_entries_that_no_longer_matter_are_dropped_while_rows_come_in(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("actors.operators.aggregates.entry_columns._APPENDED_BEFORE_REDUCING", 100)
-    table = Table(top=TopN("x", 2), distinct=CountDistinct("x"), first=First("s"))
+    table = AggregatedTable(top=TopN("x", 2), distinct=CountDistinct("x"), first=First("s"))
     for number in range(300):
         table.add({"x": [number % 7], "s": [str(number)]})
     assert table.result() == {"top": [[6, 6]], "distinct": [7], "first": ["0"]}
@@ -481,7 +487,7 @@ def test_entries_that_no_longer_matter_are_dropped_while_rows_come_in(monkeypatc
 def test_kept_values_do_not_hold_on_to_the_received_batch(accumulators: list[int]) -> None:
     before = pa.total_allocated_bytes()
     wide = pa.record_batch({"x": ["some text that is long enough to count"] * 50_000})
-    table = Table(2, every=CollectList("x"))
+    table = AggregatedTable(2, every=CollectList("x"))
     table.columns.add(wide.slice(3, 2), np.array(accumulators), 0)
     del wide
     assert isinstance(table.columns._aggregations[0]._accumulators, ListColumn)

@@ -80,7 +80,7 @@ OF_TEXT: Cases = {
 }
 
 
-class Both:
+class ColumnsAndEntries:
     """Aggregates and what they should be, changed together at random."""
 
     SIZE = 30
@@ -171,11 +171,11 @@ def test_results_are_those_of_the_model(kind: str, seed: int, monkeypatch: pytes
     )
     monkeypatch.setattr("actors.operators.aggregates.entry_columns._MOST_RANGES", chance.choice((1, 64)))
     monkeypatch.setattr("actors.columns.large_columns._MOST_BYTES", chance.choice((10, 1 << 30)))
-    both = Both(kind, chance)
+    both = ColumnsAndEntries(kind, chance)
     steps = [both.add, both.add, both.clear, both.renumber, both.combine, both.copy, both.check_some, both.check_some]
     for _ in range(40):
         chance.choice(steps)()
-    both.check(range(Both.SIZE))
+    both.check(range(ColumnsAndEntries.SIZE))
 
 
 def test_few_large_entries_are_reduced_too() -> None:

@@ -123,7 +123,7 @@ def test_rows_with_a_running_column_go_on_at_any_parallelism(
     check_chain(lambda: create_operator([code(factory)], ["op"]), KEYS[keys][0], batches, chance)
 
 
-class Total:
+class RunningTotal:
     """Changes and returns what it got first."""
 
     def __init__(self, key: Any, values: list[Any]) -> None:
@@ -131,10 +131,10 @@ class Total:
         self.values = values
 
     def __repr__(self) -> str:
-        return f"Total({self.key!r}, {self.values!r})"
+        return f"RunningTotal({self.key!r}, {self.values!r})"
 
 
-def extend(left: Total, right: Total) -> Total:
+def extend(left: RunningTotal, right: RunningTotal) -> RunningTotal:
     left.values += right.values
     return left
 
@@ -142,7 +142,7 @@ def extend(left: Total, right: Total) -> Total:
 @pytest.mark.parametrize("seed", range(2))
 def test_reduce_goes_on_at_any_parallelism_also_with_values_that_the_function_changes(seed: int) -> None:
     chance = random.Random(seed)
-    batches = [[Total(chance.choice("abcdefgh"), [chance.randrange(9)]) for _ in range(20)] for _ in range(10)]
+    batches = [[RunningTotal(chance.choice("abcdefgh"), [chance.randrange(9)]) for _ in range(20)] for _ in range(10)]
     key = FunctionKey(lambda value: value.key)
     check_chain(lambda: create_operator([code(ReduceFactory(extend))], ["op"]), key, batches, chance)
 

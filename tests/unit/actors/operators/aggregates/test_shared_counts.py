@@ -32,7 +32,7 @@ ACCUMULATORS = 12
 Row = tuple[float | None, float | None]
 
 
-class Model:
+class ColumnsAndRows:
     """The columns, and beside them the rows that each accumulator has had."""
 
     def __init__(self, choose: random.Random, columns: AggregateColumns | None = None) -> None:
@@ -67,9 +67,9 @@ class Model:
             self.accumulators[target] = before[accumulator]
 
     def merge(self) -> None:
-        other = Model(self.choose)
+        other = ColumnsAndRows(self.choose)
         for _ in range(self.choose.randrange(3)):
-            other.act(self.choose.choice([Model.add, Model.clear, Model.load]))
+            other.act(self.choose.choice([ColumnsAndRows.add, ColumnsAndRows.clear, ColumnsAndRows.load]))
         accumulators, targets = ([self.choose.randrange(ACCUMULATORS) for _ in range(9)] for _ in range(2))
         self.columns.merge(other.columns, np.array(accumulators), np.array(targets))
         for accumulator, target in zip(accumulators, targets, strict=True):
@@ -85,7 +85,7 @@ class Model:
         original, self.columns = self.columns, self.columns.copy(ACCUMULATORS)
         original.add(pa.RecordBatch.from_pydict({"a": [1.0], "b": [1.0]}), np.array([0]), 0)
 
-    def act(self, what: Callable[[Model], None]) -> None:
+    def act(self, what: Callable[[ColumnsAndRows], None]) -> None:
         what(self)
         self.check()
 
@@ -110,10 +110,20 @@ def test_each_aggregate_counts_what_it_has_had(seed: int, monkeypatch: pytest.Mo
     choose = random.Random(seed)
     # Where 32 bits are taken to end: soon, in the middle of a run, and where they do.
     monkeypatch.setattr(accumulator_column, "_MOST_IN_32_BITS", choose.choice([1, 40, (1 << 31) - 1]))
-    model = Model(choose)
+    model = ColumnsAndRows(choose)
     for _ in range(12):
         model.act(
-            choose.choice([Model.add, Model.add, Model.clear, Model.renumber, Model.merge, Model.load, Model.copy])
+            choose.choice(
+                [
+                    ColumnsAndRows.add,
+                    ColumnsAndRows.add,
+                    ColumnsAndRows.clear,
+                    ColumnsAndRows.renumber,
+                    ColumnsAndRows.merge,
+                    ColumnsAndRows.load,
+                    ColumnsAndRows.copy,
+                ]
+            )
         )
 
 

@@ -436,7 +436,7 @@ def test_a_group_from_which_everything_was_evicted_is_empty() -> None:
 # -- any assigner, trigger and evictor, against what Flink does with each row
 
 
-class Case(NamedTuple):
+class JoinCase(NamedTuple):
     """How the windows are, for the operator and for the model."""
 
     assigner: WindowAssigner
@@ -444,7 +444,7 @@ class Case(NamedTuple):
     model: UnionWindowModel
 
 
-def random_case(chance: random.Random) -> Case:
+def random_case(chance: random.Random) -> JoinCase:
     size = chance.choice((5, 20, 100))
     slide = chance.choice((size, max(1, size // 2), size // 3))
     lateness = chance.choice((0, 0, 15, 60))
@@ -476,7 +476,7 @@ def random_case(chance: random.Random) -> Case:
     if chance.random() < 0.3:
         model.kept = chance.randint(1, 5)
         settings["evictor"] = CountEvictor.of(model.kept)
-    return Case(assigner, settings, model)
+    return JoinCase(assigner, settings, model)
 
 
 def groups_with_key(first: Any, second: Any) -> list[tuple[str, str, str]]:

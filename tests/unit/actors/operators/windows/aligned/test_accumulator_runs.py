@@ -37,7 +37,7 @@ def by_slice(run: AccumulatorRun) -> dict[int, list[int]]:
     }
 
 
-class Checked:
+class CheckedRuns:
     def __init__(self) -> None:
         self.runs = AccumulatorsBySlice()
         self.model: dict[int, list[int]] = defaultdict(list)
@@ -73,7 +73,7 @@ class Checked:
 
 @pytest.mark.parametrize("seed", range(30))
 def test_each_slice_has_the_accumulators_that_came_for_it(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    chance, checked = random.Random(seed), Checked()
+    chance, checked = random.Random(seed), CheckedRuns()
     monkeypatch.setattr(accumulator_runs, "_SMALL", chance.choice((1, 20, 4096)))
     first = 0
     for _ in range(80):

@@ -184,7 +184,7 @@ def test_a_late_row_makes_its_window_look_at_the_rows_of_its_key_only(monkeypatc
         assert looked_at == [8]
 
 
-class Told(ProcessWindowFunction):
+class ClearingProcess(ProcessWindowFunction):
     def __init__(self) -> None:
         self.cleared: list[Any] = []
 
@@ -200,7 +200,7 @@ class Told(ProcessWindowFunction):
 
 
 def test_a_function_is_told_once_when_a_window_is_over_and_nothing_is_kept_of_it() -> None:
-    function = Told()
+    function = ClearingProcess()
     with process(SlidingEventTimeWindows.of(20, 10), function, lateness=5) as harness:
         harness.push({"key": ["a", "b"]}, [12, 25])
         fired(harness, 19)
@@ -214,7 +214,7 @@ def test_a_function_is_told_once_when_a_window_is_over_and_nothing_is_kept_of_it
 
 
 def test_a_function_is_told_of_an_end_once_also_where_another_subtask_was_ahead() -> None:
-    function = Told()
+    function = ClearingProcess()
     factory = WindowFactory(SlidingEventTimeWindows.of(20, 10), process=function)
     former = Subtasks(lambda: create_window_operator(code(factory)), [KEY], 2)
     former.push({"key": [f"key {number}" for number in range(8)]}, [12] * 8)
@@ -248,7 +248,7 @@ def test_windows_are_over_before_later_ones_fire(make: Any, lateness: int) -> No
 
 
 def test_batch_mode_ends_the_windows_of_each_key() -> None:
-    function = Told()
+    function = ClearingProcess()
     with process(function=function) as harness:
         for _ in range(2):
             harness.push({"key": ["a", "a"]}, [12, 25])

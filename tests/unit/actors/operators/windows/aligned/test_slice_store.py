@@ -48,7 +48,7 @@ def expected(values: list[tuple[int, str]]) -> dict[str, Any]:
     }
 
 
-class Checked:
+class CheckedStore:
     """A store, and what it should hold."""
 
     def __init__(self, aggregates: Sequence[tuple[str, Aggregate]] = AGGREGATES) -> None:
@@ -84,9 +84,9 @@ class Checked:
         assert rows.num_rows == sum(map(len, self.model.values()))
         return rows
 
-    def restored(self) -> Checked:
+    def restored(self) -> CheckedStore:
         """The same in another store."""
-        other = Checked(self.aggregates)
+        other = CheckedStore(self.aggregates)
         if self.model:
             other.store.restore([self.snapshot(0)], self.store.next_position, 0)
         other.model, other.renumbered = self.model, self.renumbered
@@ -132,7 +132,7 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_accumulators_hold_what_was_added_however_dense_slices_are(
     seed: int, aggregates: Sequence[tuple[str, Aggregate]]
 ) -> None:
-    chance, checked = random.Random(seed), Checked(aggregates)
+    chance, checked = random.Random(seed), CheckedStore(aggregates)
     first, layouts = 0, set()
     for _ in range(60):
         key_count, low = chance.choice([(4, 0), (30, 0), (30, 500), (300, 0)]), 0
@@ -157,7 +157,7 @@ def test_accumulators_hold_what_was_added_however_dense_slices_are(
     assert layouts == {AppendIndex, LookupIndex, DenseIndex}
 
 
-def run_windows(checked: Checked, count: int, keys: int, rows: int) -> None:
+def run_windows(checked: CheckedStore, count: int, keys: int, rows: int) -> None:
     """That many windows one after the other, with two open at a time."""
     for window in range(count):
         checked.add([10 * window] * rows, [row % keys for row in range(rows)], list(range(rows)))
@@ -167,7 +167,7 @@ def run_windows(checked: Checked, count: int, keys: int, rows: int) -> None:
 
 
 def test_slices_with_rows_of_most_keys_are_not_looked_up_and_memory_stays() -> None:
-    checked = Checked()
+    checked = CheckedStore()
     run_windows(checked, 20, 3000, 3000)
     assert isinstance(checked.store._index, DenseIndex)
     assert checked.store._index.size <= 3 * 4096
@@ -175,7 +175,7 @@ def test_slices_with_rows_of_most_keys_are_not_looked_up_and_memory_stays() -> N
 
 
 def test_slices_with_rows_of_few_keys_do_not_take_a_place_per_key_any_more() -> None:
-    checked = Checked()
+    checked = CheckedStore()
     run_windows(checked, 5, 3000, 3000)
     assert isinstance(checked.store._index, DenseIndex)
     for window in range(5, 10):
@@ -187,9 +187,9 @@ def test_slices_with_rows_of_few_keys_do_not_take_a_place_per_key_any_more() -> 
     checked.check()
 
 
-def sparse() -> Checked:
+def sparse() -> CheckedStore:
     """Twenty slices, each with a thousand of twenty thousand keys."""
-    checked = Checked()
+    checked = CheckedStore()
     keys = list(range(20_000))
     checked.add([10 * (key // 1000) for key in keys], keys, keys)
     assert isinstance(checked.store._index, AppendIndex), "nothing is known of what comes"
@@ -234,7 +234,7 @@ def test_accumulators_that_were_numbered_anew_are_not_looked_at_before_they_have
 
 
 def test_a_group_that_gets_a_row_has_not_fired_ahead_any_more() -> None:
-    before, checked = Checked(), Checked()
+    before, checked = CheckedStore(), CheckedStore()
     before.add([0] * 3, [1, 2, 3], [1, 2, 3])
     checked.store.restore([before.snapshot(100)], 3, 0)
     checked.model = before.model
@@ -248,7 +248,7 @@ def test_a_group_that_gets_a_row_has_not_fired_ahead_any_more() -> None:
 
 
 def test_many_slices_of_few_rows_do_not_take_a_place_per_key_each() -> None:
-    checked = Checked()
+    checked = CheckedStore()
     run_windows(checked, 5, 3000, 3000)
     assert isinstance(checked.store._index, DenseIndex)
     rows = 500
@@ -258,7 +258,7 @@ def test_many_slices_of_few_rows_do_not_take_a_place_per_key_each() -> None:
 
 
 def test_blocks_that_are_not_needed_any_more_are_given_back() -> None:
-    checked = Checked()
+    checked = CheckedStore()
     run_windows(checked, 5, 3000, 3000)
     for window in range(5, 45):
         checked.add([10 * window] * 3000, list(range(3000)), list(range(3000)))
@@ -275,10 +275,10 @@ def test_blocks_that_are_not_needed_any_more_are_given_back() -> None:
     checked.check()
 
 
-def restored_with(aggregates: Sequence[tuple[str, Aggregate]], kept: int) -> Checked:
+def restored_with(aggregates: Sequence[tuple[str, Aggregate]], kept: int) -> CheckedStore:
     """Places of 3000 keys in a slice that was restored, as a store of these aggregates, which the snapshot had from
     `kept` on, and in two slices that came then."""
-    before = Checked(aggregates[kept:])
+    before = CheckedStore(aggregates[kept:])
     run_windows(before, 3, 3000, 3000)
     captured = before.store.capture(0)
     columns = {
@@ -289,7 +289,7 @@ def restored_with(aggregates: Sequence[tuple[str, Aggregate]], kept: int) -> Che
     }
     assert captured.keys is not None
     keys = captured.keys.take(pa.array(captured.key_ids))
-    checked = Checked(aggregates)
+    checked = CheckedStore(aggregates)
     part = StateRows(keys, columns, captured.aggregates.metadata(), len(captured.accumulators))
     checked.store.restore([part], before.store.next_position, 0)
     checked.model = before.model

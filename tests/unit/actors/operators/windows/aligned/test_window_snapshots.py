@@ -97,7 +97,7 @@ class Concatenation(AggregateFunction):
         return shown
 
 
-class Counting(ProcessWindowFunction):
+class CountingWindow(ProcessWindowFunction):
     """Uses state per key, and per key and window."""
 
     def process(self, key: Any, context: WindowContext, elements: Iterable[Any]) -> Iterable[Any]:
@@ -118,7 +118,7 @@ def larger(left: Any, right: Any) -> Any:
 
 SHAPES: dict[str, dict[str, Any]] = {
     "columnar": {"aggregates": AGGREGATES},
-    "process": {"process": Counting()},
+    "process": {"process": CountingWindow()},
     "reduce": {"reduce": larger},
     "aggregate": {"aggregate": Concatenation()},
 }

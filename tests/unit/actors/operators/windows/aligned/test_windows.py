@@ -414,7 +414,7 @@ def test_many_slices_in_one_batch_are_kept_apart() -> None:
 # -- row windows
 
 
-class Mean(AggregateFunction):
+class MeanOfValues(AggregateFunction):
     def create_accumulator(self) -> tuple[int, int]:
         return (0, 0)
 
@@ -452,7 +452,7 @@ def test_what_reduce_returns_comes_back_to_it_as_the_stream_would_give_it() -> N
 
 
 def test_an_aggregate_function_gives_its_result() -> None:
-    assert run_rows(WindowFactory(TUMBLING, aggregate=Mean())).output.rows == [2.0, 5.0]
+    assert run_rows(WindowFactory(TUMBLING, aggregate=MeanOfValues())).output.rows == [2.0, 5.0]
 
 
 def test_a_window_function_after_reduce_or_aggregate_gets_the_one_result() -> None:
@@ -460,7 +460,7 @@ def test_a_window_function_after_reduce_or_aggregate_gets_the_one_result() -> No
         (element,) = elements
         return [(key, context.window().end, element)]
 
-    assert run_rows(WindowFactory(TUMBLING, aggregate=Mean(), process=tell)).output.rows == [
+    assert run_rows(WindowFactory(TUMBLING, aggregate=MeanOfValues(), process=tell)).output.rows == [
         ("a", 10, 2.0),
         ("b", 10, 5.0),
     ]
@@ -470,7 +470,7 @@ def test_a_window_function_after_reduce_or_aggregate_gets_the_one_result() -> No
     assert run_rows(reduced).output.rows == [("a", 3), ("b", 5)]
 
 
-class Told(ProcessWindowFunction):
+class ClearingFold(ProcessWindowFunction):
     def __init__(self) -> None:
         self.calls: list[Any] = []
 
@@ -484,7 +484,7 @@ class Told(ProcessWindowFunction):
 
 
 def test_a_process_window_function_sees_its_window_and_the_times_and_is_told_when_it_is_over() -> None:
-    function = Told()
+    function = ClearingFold()
     factory = WindowFactory(TUMBLING, process=function, allowed_lateness_ms=Millis(5))
     harness = run_rows(factory)
     assert harness.output.rows == [2, 1]
@@ -507,7 +507,7 @@ def test_a_clear_that_an_instance_was_given_is_told_too() -> None:
     assert calls == [Window(0, 10)] * 2
 
 
-@pytest.mark.parametrize(("function", "calls"), [(Silent(), 1), (Told(), 2)])
+@pytest.mark.parametrize(("function", "calls"), [(Silent(), 1), (ClearingFold(), 2)])
 def test_a_key_is_made_current_to_clear_only_what_has_a_clear_and_none_is_current_afterwards(
     function: ProcessWindowFunction, calls: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -540,7 +540,7 @@ def test_an_error_of_the_users_function_names_operator_and_subtask(error: type[B
     [
         WindowFactory(TUMBLING),
         WindowFactory(TUMBLING, aggregates=(("n", Count()),), reduce=max),
-        WindowFactory(TUMBLING, reduce=max, aggregate=Mean()),
+        WindowFactory(TUMBLING, reduce=max, aggregate=MeanOfValues()),
         WindowFactory(TUMBLING, aggregates=(("n", Count()),), process=listed),
     ],
 )

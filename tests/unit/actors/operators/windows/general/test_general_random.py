@@ -103,7 +103,7 @@ SHAPES: dict[str, dict[str, Any]] = {
 }
 
 
-class Case:
+class TriggerCase:
     """One random program and its model."""
 
     def __init__(self, chance: random.Random, shape: str, factory: WindowFactory, model: GeneralModel) -> None:
@@ -250,7 +250,7 @@ def test_sessions_are_those_of_the_definition(seed: int) -> None:
     factory = WindowFactory(
         assigner, allowed_lateness_ms=Millis(lateness), late_tag=LATE, trigger=trigger, **SHAPES[shape]
     )
-    Case(chance, shape, factory, GeneralModel(windows, ModelTrigger(), lateness, merges, purges)).run()
+    TriggerCase(chance, shape, factory, GeneralModel(windows, ModelTrigger(), lateness, merges, purges)).run()
 
 
 @pytest.mark.parametrize("seed", range(200))
@@ -269,7 +269,7 @@ def test_triggers_fire_as_by_the_definition(seed: int) -> None:
         trigger=PurgingTrigger.of(trigger) if purges else trigger,
         **SHAPES[shape],
     )
-    Case(chance, shape, factory, GeneralModel(windows, model_trigger, lateness, merges, purges)).run()
+    TriggerCase(chance, shape, factory, GeneralModel(windows, model_trigger, lateness, merges, purges)).run()
 
 
 def random_evictor(chance: random.Random) -> tuple[Evictor, Callable[[list[ModelRow]], list[ModelRow]], bool]:
@@ -306,4 +306,6 @@ def test_evictors_leave_what_the_definition_leaves(seed: int) -> None:
         **SHAPES[shape],
     )
     before, later = (keep_all, evict) if after else (evict, keep_all)
-    Case(chance, shape, factory, GeneralModel(windows, model_trigger, lateness, merges, purges, before, later)).run()
+    TriggerCase(
+        chance, shape, factory, GeneralModel(windows, model_trigger, lateness, merges, purges, before, later)
+    ).run()

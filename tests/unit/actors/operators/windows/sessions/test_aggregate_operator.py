@@ -27,7 +27,7 @@ LATE = OutputTag("late")
 GAP = EventTimeSessionWindows.with_gap(10)
 
 
-class Sessions:
+class AggregatedHarness:
     """The operator; results read as (key, start, end, values in order)."""
 
     def __init__(self, assigner: SessionWindows = GAP, lateness: int = 0, is_keyed: bool = True, **settings: Any):
@@ -58,7 +58,7 @@ class Sessions:
 
 
 def test_a_session_ends_a_gap_after_its_last_element_and_fires_at_its_last_millisecond() -> None:
-    sessions = Sessions()
+    sessions = AggregatedHarness()
     sessions.push(("a", 0, 1), ("a", 7, 2))
     sessions.watermark(15)
     assert sessions.take() == []
@@ -67,7 +67,7 @@ def test_a_session_ends_a_gap_after_its_last_element_and_fires_at_its_last_milli
 
 
 def test_windows_that_touch_merge_and_those_a_millisecond_apart_do_not() -> None:
-    sessions = Sessions()
+    sessions = AggregatedHarness()
     sessions.push(("a", 0, 1), ("a", 10, 2), ("a", 31, 3))
     sessions.push(("a", 21, 4))
     sessions.watermark(MAX_TIMESTAMP)
@@ -75,7 +75,7 @@ def test_windows_that_touch_merge_and_those_a_millisecond_apart_do_not() -> None
 
 
 def test_an_element_between_two_sessions_makes_them_one() -> None:
-    sessions = Sessions()
+    sessions = AggregatedHarness()
     sessions.push(("a", 0, 1), ("a", 18, 2), ("b", 5, 3))
     sessions.push(("a", 9, 4))
     sessions.watermark(MAX_TIMESTAMP)
@@ -83,7 +83,7 @@ def test_an_element_between_two_sessions_makes_them_one() -> None:
 
 
 def test_results_are_ordered_by_end_start_and_first_arrival_and_carry_the_last_millisecond() -> None:
-    sessions = Sessions()
+    sessions = AggregatedHarness()
     sessions.push(("c", 5, 1), ("b", 5, 2), ("a", 2, 3), ("a", 5, 4))
     sessions.watermark(MAX_TIMESTAMP)
     assert sessions.harness.output.timestamps == [14, 14, 14]
@@ -91,7 +91,7 @@ def test_results_are_ordered_by_end_start_and_first_arrival_and_carry_the_last_m
 
 
 def test_a_late_element_that_merges_into_a_live_session_is_not_late() -> None:
-    sessions = Sessions()
+    sessions = AggregatedHarness()
     sessions.push(("a", 10, 1), ("a", 18, 2), ("b", 18, 3))
     sessions.watermark(20)
     sessions.push(("a", 2, 4), ("b", 2, 5))  # both windows end at 12; that of "a" touches [10, 28)
@@ -102,7 +102,7 @@ def test_a_late_element_that_merges_into_a_live_session_is_not_late() -> None:
 
 
 def test_a_late_element_is_saved_by_those_before_it_and_not_by_those_after_it() -> None:
-    sessions = Sessions()
+    sessions = AggregatedHarness()
     sessions.push(("a", 30, 1))
     sessions.watermark(30)
     sessions.push(("a", 12, 2), ("a", 22, 3), ("a", 13, 4), ("a", 1, 5))
@@ -112,7 +112,7 @@ def test_a_late_element_is_saved_by_those_before_it_and_not_by_those_after_it() 
 
 
 def test_an_element_within_the_allowed_lateness_makes_its_session_fire_again_once_per_batch() -> None:
-    sessions = Sessions(lateness=20)
+    sessions = AggregatedHarness(lateness=20)
     sessions.push(("a", 0, 1), ("b", 0, 2))
     sessions.watermark(9)
     assert [row[0] for row in sessions.take()] == ["a", "b"]
@@ -141,7 +141,7 @@ def test_late_elements_are_counted_where_there_is_no_output_for_them() -> None:
 
 
 def test_each_row_may_bring_its_own_gap() -> None:
-    sessions = Sessions(EventTimeSessionWindows.with_dynamic_gap(lambda row: row.value))
+    sessions = AggregatedHarness(EventTimeSessionWindows.with_dynamic_gap(lambda row: row.value))
     sessions.push(("a", 0, 50), ("a", 10, 5), ("a", 51, 9), ("a", 60, 7))
     sessions.push(("a", 50, 1))
     sessions.watermark(MAX_TIMESTAMP)
@@ -149,7 +149,7 @@ def test_each_row_may_bring_its_own_gap() -> None:
 
 
 def test_a_gap_may_be_an_integer_of_numpy() -> None:
-    sessions = Sessions(EventTimeSessionWindows.with_dynamic_gap(lambda _: np.int64(5)))  # type: ignore[arg-type, return-value]
+    sessions = AggregatedHarness(EventTimeSessionWindows.with_dynamic_gap(lambda _: np.int64(5)))  # type: ignore[arg-type, return-value]
     sessions.push(("a", 0, 1))
     sessions.watermark(MAX_TIMESTAMP)
     assert sessions.take() == [("a", 0, 5, [1])]
@@ -157,32 +157,32 @@ def test_a_gap_may_be_an_integer_of_numpy() -> None:
 
 @pytest.mark.parametrize("gap", [0, -1, 1.5, None, True])
 def test_a_gap_that_is_not_positive_names_the_row(gap: Any) -> None:
-    sessions = Sessions(EventTimeSessionWindows.with_dynamic_gap(lambda _: gap))
+    sessions = AggregatedHarness(EventTimeSessionWindows.with_dynamic_gap(lambda _: gap))
     with pytest.raises(UserFunctionError, match="positive number of milliseconds"):
         sessions.push(("a", 0, 50))
 
 
 def test_an_element_without_event_time_is_an_error() -> None:
     with pytest.raises(NullTimestampError, match="assign_timestamps_and_watermarks"):
-        Sessions().harness.push({"key": ["a"], "value": [1]})
+        AggregatedHarness().harness.push({"key": ["a"], "value": [1]})
 
 
 def test_sessions_of_a_stream_without_keys() -> None:
-    sessions = Sessions(is_keyed=False)
+    sessions = AggregatedHarness(is_keyed=False)
     sessions.push(("a", 0, 1), ("b", 7, 2), ("c", 30, 3))
     sessions.watermark(MAX_TIMESTAMP)
     assert sessions.take() == [(None, 0, 17, [1, 2]), (None, 30, 40, [3])]
 
 
 def test_a_session_at_the_end_of_time_ends_there() -> None:
-    sessions = Sessions()
+    sessions = AggregatedHarness()
     sessions.push(("a", MAX_TIMESTAMP - 3, 1), ("a", MAX_TIMESTAMP - 1, 2))
     sessions.watermark(MAX_TIMESTAMP)
     assert sessions.take() == [("a", MAX_TIMESTAMP - 3, MAX_TIMESTAMP, [1, 2])]
 
 
 def test_sessions_that_are_over_leave_no_room_taken() -> None:
-    sessions = Sessions()
+    sessions = AggregatedHarness()
     for number in range(40):
         keys = [f"key {number * 500 + row}" for row in range(500)]
         sessions.harness.push({"key": keys, "value": [1] * 500}, [number * 100] * 500)
@@ -198,7 +198,7 @@ def test_sessions_that_are_over_leave_no_room_taken() -> None:
 
 def test_processing_time_sessions_are_of_the_time_at_which_rows_arrive() -> None:
     clock = ManualClock(1000)
-    sessions = Sessions(
+    sessions = AggregatedHarness(
         ProcessingTimeSessionWindows.with_gap(10), context=FakeContext(keys=KEY, clock=clock), lateness=500
     )
     sessions.push(("a", 7, 1), ("b", 3, 2))
@@ -326,7 +326,7 @@ def test_sessions_that_had_fired_in_a_subtask_that_was_ahead_do_not_fire_again(s
 
 
 def test_sessions_come_back_after_compacting_with_their_chains() -> None:
-    sessions = Sessions(lateness=5)
+    sessions = AggregatedHarness(lateness=5)
     keys = [f"key {number}" for number in range(6000)]
     sessions.harness.push({"key": keys, "value": [0] * 6000}, [0] * 6000)
     sessions.harness.push({"key": keys[:10] * 2, "value": list(range(20))}, [100] * 10 + [130] * 10)
@@ -344,7 +344,7 @@ def test_sessions_that_have_fired_and_are_kept_get_late_rows_and_end_after_compa
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(session_store, "_FEWEST_COMPACTED", 0)
-    sessions = Sessions(lateness=50)
+    sessions = AggregatedHarness(lateness=50)
     sessions.push(("a", 0, 1), ("b", 0, 2), ("c", 0, 3), ("c", 60, 4), ("d", 60, 5))
     sessions.watermark(80)
     sessions.take()
@@ -358,7 +358,7 @@ def test_sessions_that_have_fired_and_are_kept_get_late_rows_and_end_after_compa
 
 
 def test_a_batch_in_which_the_order_of_rows_decides_fires_a_session_again_once() -> None:
-    sessions = Sessions(lateness=50)
+    sessions = AggregatedHarness(lateness=50)
     sessions.push(("a", 55, 1))
     sessions.watermark(100)
     sessions.take()
@@ -368,7 +368,7 @@ def test_a_batch_in_which_the_order_of_rows_decides_fires_a_session_again_once()
 
 
 def test_a_late_row_does_not_part_another_key_from_its_older_sessions() -> None:
-    sessions = Sessions()
+    sessions = AggregatedHarness()
     sessions.watermark(50)
     sessions.push(("a", 100, 1), ("b", 100, 2))
     sessions.push(("a", 10, 3), ("b", 200, 4))
@@ -378,7 +378,7 @@ def test_a_late_row_does_not_part_another_key_from_its_older_sessions() -> None:
 
 
 def test_many_open_sessions_of_one_key_are_found_by_a_late_row() -> None:
-    sessions = Sessions()
+    sessions = AggregatedHarness()
     times = np.arange(0, 100_000, 20)
     data = pa.RecordBatch.from_pydict({"key": ["a"] * len(times), "value": list(range(len(times)))})
     sessions.harness.push(data, times.tolist())

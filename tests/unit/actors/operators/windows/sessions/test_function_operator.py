@@ -52,7 +52,7 @@ def listed(key: Any, context: WindowContext, rows: Iterable[Any]) -> list[Any]:
     return [(key, window.start, window.end, [row.value for row in rows])]
 
 
-class Joined(AggregateFunction):
+class JoinedValues(AggregateFunction):
     """Whose accumulator is changed in place, also by `merge` and when it is read."""
 
     def create_accumulator(self) -> list[Any]:
@@ -108,7 +108,7 @@ def test_sessions_that_become_one_are_put_together_by_their_first_rows_before_th
     rows = (("a", 40, 1), ("a", 0, 2), ("a", 20, 3)), (("a", 10, 4), ("b", 0, 5), ("a", 30, 6))
     for more, expected in (
         ({}, [("b", 0, 10, [5]), ("a", 0, 50, [1, 2, 3, 4, 6])]),
-        ({"aggregate": Joined()}, ["5", "1,2,3,4,6"]),
+        ({"aggregate": JoinedValues()}, ["5", "1,2,3,4,6"]),
         ({"reduce": lambda one, other: {"value": one["value"] * 10 + other["value"]}}, [5, 12346]),
     ):
         with sessions(**more) as harness:
@@ -164,7 +164,7 @@ def test_processing_time_sessions_end_when_no_row_has_come_for_the_gap() -> None
 # -- functions
 
 
-class Counting(ProcessWindowFunction):
+class CountingSession(ProcessWindowFunction):
     """Counts the firings of each key."""
 
     def __init__(self) -> None:
@@ -181,7 +181,7 @@ class Counting(ProcessWindowFunction):
 
 @pytest.mark.parametrize("backend", ["hashmap", "rocksdb"])
 def test_a_window_function_has_state_of_its_key_and_is_told_when_a_session_is_over(backend: str, tmp_path: Any) -> None:
-    function = Counting()
+    function = CountingSession()
     options = StateOptions(backend, local_directory=str(tmp_path))
     with sessions(process=function, lateness=5, state_options=options) as harness:
         harness.context.clock.now = 77
@@ -190,7 +190,7 @@ def test_a_window_function_has_state_of_its_key_and_is_told_when_a_session_is_ov
         assert function.cleared == [(Window(0, 10), 1), (Window(0, 10), 1)]
         assert at(harness, 40) == [("a", 2, 40, 77)]
         restored = restored_from([harness.snapshot()], range(128))
-    with sessions(process=(again := Counting()), restored=restored, state_options=options) as harness:
+    with sessions(process=(again := CountingSession()), restored=restored, state_options=options) as harness:
         push(harness, ("a", 60, 4))
         assert at(harness, MAX_TIMESTAMP) == [("a", 3, MAX_TIMESTAMP, 0)]
         assert again.cleared == [(Window(30, 40), 2), (Window(60, 70), 3)]
@@ -210,7 +210,7 @@ def fail(*_: Any) -> Any:
     raise ValueError("no")
 
 
-class Failing(Joined):
+class FailingSession(JoinedValues):
     def __init__(self, method: str) -> None:
         setattr(self, method, fail)
 
@@ -227,9 +227,9 @@ class Clearing(ProcessWindowFunction):
     ("more", "value"),
     [
         ({"reduce": fail}, r"\(Row\(key='a', value=1\), Row\(key='a', value=2\)\)"),
-        ({"aggregate": Failing("add")}, r"Row\(key='a', value=1\)"),
-        ({"aggregate": Failing("merge")}, r"\(\[1\], \[2\]\)"),
-        ({"aggregate": Failing("get_result")}, r"Window\(start=0, end=30\) of key 'a'"),
+        ({"aggregate": FailingSession("add")}, r"Row\(key='a', value=1\)"),
+        ({"aggregate": FailingSession("merge")}, r"\(\[1\], \[2\]\)"),
+        ({"aggregate": FailingSession("get_result")}, r"Window\(start=0, end=30\) of key 'a'"),
         ({"process": fail}, r"Window\(start=0, end=30\) of key 'a'"),
         ({"process": Clearing()}, r"Window\(start=0, end=30\) of key 'a'"),
     ],
@@ -332,7 +332,7 @@ def test_nothing_is_kept_of_sessions_that_are_over_or_part_of_others() -> None:
 
 
 def test_batch_mode_ends_keys_with_their_state() -> None:
-    with sessions(process=(function := Counting())) as harness:
+    with sessions(process=(function := CountingSession())) as harness:
         for _ in range(2):
             push(harness, ("a", 0, 1), ("a", 50, 2))
             harness.output.clear()
@@ -350,7 +350,7 @@ SHAPES: dict[str, dict[str, Any]] = {
         "process": lambda key, context, rows: [shown(key, context, numbers(rows[0]["row"]))],
     },
     "aggregate": {
-        "aggregate": Joined(),
+        "aggregate": JoinedValues(),
         "process": lambda key, context, rows: [shown(key, context, numbers(rows[0]))],
     },
 }
@@ -416,7 +416,7 @@ MOVED: dict[str, dict[str, Any]] = {
     "process": {"process": Spoiling()},
     "reduce": {"reduce": lambda one, other: {"key": one["key"], "value": 0, "values": one["values"] + other["values"]}},
     "aggregate": {
-        "aggregate": Joined(),
+        "aggregate": JoinedValues(),
         "process": lambda key, context, rows: [(key, context.window().start, list(rows))],
     },
 }

@@ -41,7 +41,7 @@ def columns_of(events: list[Event]) -> dict[str, Any]:
     return {name: [event[place] for event in events] for name, place in (("key", 1), ("gap", 2), ("row", 3))}
 
 
-class Sessions:
+class CheckedSessions:
     """The operator; after each batch and watermark its store is checked."""
 
     def __init__(self, lateness: int = 0) -> None:
@@ -115,7 +115,7 @@ def test_sparse_sessions_are_those_of_the_model(seed: int, most_chained: int, mo
     monkeypatch.setattr(time_index, "_FEWEST_ABSORBED", chance.choice((0, 1024)))
     monkeypatch.setattr(store, "_FEWEST_COMPACTED", chance.choice((0, 4096)))
     lateness = chance.choice((0, 0, 100, 10**9))
-    sessions, model = Sessions(lateness), SessionModel(lambda event: event[2][0], lateness)
+    sessions, model = CheckedSessions(lateness), SessionModel(lambda event: event[2][0], lateness)
     for events, mark in [*sparse_case(chance), ([], int(MAX_TIMESTAMP))]:
         expected = []
         if events:
@@ -166,7 +166,7 @@ def test_floats_are_summed_in_the_same_order_from_a_chain_and_from_the_index(mon
 
 @pytest.mark.usefixtures("all_indexed")
 def test_times_at_both_ends_of_all_time_and_keys_that_come_later_are_told_apart() -> None:
-    sessions = Sessions()
+    sessions = CheckedSessions()
     first, last = int(MIN_TIMESTAMP) + 1, int(MAX_TIMESTAMP) - 2
     sessions.push((first, 0, 1), (last, 0, 1), (0, 1, 5))
     sessions.push((first, 1, 1), (3, 1, 1), (first + 1, 0, 1), (last, 1, 1), (last - 9, 0, 5))
@@ -188,7 +188,7 @@ def test_times_at_both_ends_of_all_time_and_keys_that_come_later_are_told_apart(
 
 @pytest.mark.usefixtures("all_indexed")
 def test_a_session_that_begins_before_one_that_is_over_is_found_by_later_rows() -> None:
-    sessions = Sessions()
+    sessions = CheckedSessions()
     sessions.push((6, 0, 2), (20, 0, 5))
     sessions.push((4, 0, 2))  # [4, 8), which had begun at 6
     sessions.watermark(10)
@@ -203,7 +203,7 @@ def test_a_session_that_begins_before_one_that_is_over_is_found_by_later_rows() 
 @pytest.mark.usefixtures("all_indexed")
 def test_a_row_finds_the_session_that_those_in_the_index_have_become_part_of(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(time_index, "_FAN_IN", 1000)
-    sessions = Sessions()
+    sessions = CheckedSessions()
     sessions.push(*[(at, key, 1) for at in range(0, 2000, 10) for key in (0, 1)])
     for at in reversed(range(0, 1990, 10)):
         sessions.push((at, 0, 10), (at, 1, 10))  # joins the session after it, whose session is newer
@@ -218,7 +218,7 @@ def test_a_row_finds_the_session_that_those_in_the_index_have_become_part_of(mon
 
 @pytest.mark.usefixtures("all_indexed")
 def test_a_key_whose_sessions_are_all_over_begins_anew_even_with_earlier_ones() -> None:
-    sessions = Sessions()
+    sessions = CheckedSessions()
     sessions.push((50, 0, 10), (100, 0, 10))
     sessions.operator.end_keys()
     assert len(sessions.take()) == 2
@@ -233,7 +233,7 @@ def test_a_key_is_in_the_index_while_it_has_many_and_in_a_chain_again_afterwards
 ) -> None:
     monkeypatch.setattr(store, "_FEWEST_COMPACTED", 0)
     monkeypatch.setattr(lookup, "_MOST_CHAINED", 16)
-    sessions = Sessions()
+    sessions = CheckedSessions()
     sessions.push(*[(at, 0, 1) for at in range(0, 170, 10)], (165, 1, 1))
     assert sessions.by_key._is_indexed[:2].tolist() == [True, False]
     sessions.watermark(120)
@@ -268,10 +268,10 @@ def entries_looked_at(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
         yield counts
 
 
-def many_open(count: int, batch: int = 1000) -> Sessions:
+def many_open(count: int, batch: int = 1000) -> CheckedSessions:
     """A session each 10 ms, of one key, in random order."""
     factory = WindowFactory(EventTimeSessionWindows.with_gap(1), (("rows", Count()),))
-    sessions = Sessions()
+    sessions = CheckedSessions()
     sessions.operator = ColumnarSessionOperator(factory)
     sessions.harness = OperatorHarness(sessions.operator, keys=KEY)
     sessions.store = sessions.operator._store
@@ -319,7 +319,7 @@ def test_runs_are_few_and_entries_go_through_few_of_them(batch: int, monkeypatch
 @pytest.mark.usefixtures("all_indexed")
 def test_sessions_that_have_become_one_do_not_stay_in_the_index(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(time_index, "_FEWEST_ABSORBED", 100)
-    sessions = Sessions()
+    sessions = CheckedSessions()
     sessions.push(*[(at, 0, 1) for at in range(0, 5000, 10)])
     sessions.push((0, 0, 5000))
     with entries_looked_at(monkeypatch) as looked_at:
