@@ -42,7 +42,7 @@ class _LivingEndpoint(Struct):
     """The pickled arguments of the first life, for the next one; None: the endpoint does not restart."""
     started_s: float
     watchers: set[EndpointRuntime]
-    """Who hears of the end of this life."""
+    """The endpoints that hear of the end of this life."""
     children: set[Address] = field(default_factory=set)
     """Endpoints that it has spawned and that end with it."""
     watched: set[Address] = field(default_factory=set)
@@ -114,7 +114,7 @@ class LocalHost(Host):
 
     @property
     def memory_metrics(self) -> InProcessMetrics:
-        """What the endpoints measured."""
+        """The metrics of all endpoints."""
         return self._metrics
 
     def send(self, sender: EndpointRuntime, address: Address, message: Any, payloads: Sequence[BatchesRef]) -> None:

@@ -72,8 +72,8 @@ class SpillBlockStore:
             self._path(block_id, _BLOCK).unlink(missing_ok=True)
 
     def retain(self, block_ids: Collection[str]) -> None:
-        kept = set(block_ids)
-        self.discard([name for name in self._names(_BLOCK) if name not in kept])
+        retained = set(block_ids)
+        self.discard([name for name in self._names(_BLOCK) if name not in retained])
 
     def record(self, key: str, value: bytes) -> None:
         aside = self._aside()

@@ -89,11 +89,11 @@ class StagedReader(SourceReader):
         self._ask()
 
     def poll(self) -> SourceBatch | ReaderStatus:
-        taken = self._handover.take_nowait(1)
-        if not taken:
+        handed_over = self._handover.take_nowait(1)
+        if not handed_over:
             is_end = self._has_all_splits and not self._unread
             return ReaderStatus.END_OF_INPUT if is_end else ReaderStatus.NOTHING_AVAILABLE
-        ((rows, split),) = taken
+        ((rows, split),) = handed_over
         self._unread[split.order] = split
         if split.is_read:
             self._read[split.order] = self._unread.pop(split.order)
@@ -102,7 +102,7 @@ class StagedReader(SourceReader):
 
     def add_splits(self, splits: Sequence[StagedSplit]) -> None:
         self._has_asked = False
-        # After rescaling, what one subtask is given may come from several, each with its own order.
+        # After rescaling, splits of one subtask may come from several former ones, each in its own order.
         for split in sorted(splits, key=lambda each: each.order):
             if split.is_read:  # restored from a checkpoint, which covers it
                 self._read[split.order] = split

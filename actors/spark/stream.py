@@ -166,8 +166,8 @@ def failure_text(error: Exception) -> str:
     """The text of an error of Spark's, without stacks and plans of the JVM."""
     text = str(error).partition("=== Streaming Query ===")[0]
     lines = [line.rstrip() for line in text.splitlines()]
-    told = [line for line in lines if line and not line.startswith(("\tat ", "\t...", "Driver stacktrace:"))]
-    return "\n".join([f"{type(error).__name__}: {told[0] if told else ''}".strip(), *told[1:]])
+    messages = [line for line in lines if line and not line.startswith(("\tat ", "\t...", "Driver stacktrace:"))]
+    return "\n".join([f"{type(error).__name__}: {messages[0] if messages else ''}".strip(), *messages[1:]])
 
 
 def write_rows(dataframe: DataFrame, schema: pa.Schema, staging: Staging, batch_id: int) -> list[StagedFile]:

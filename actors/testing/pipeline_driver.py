@@ -142,8 +142,8 @@ class PipelineDriver:
         for node_id in reversed(self._order):
             operator = self._operators[node_id]
             with naming_operator(operator):
-                taken = operator.snapshot_state(self._checkpoint_id, CheckpointOptions(is_savepoint=True))
-            parts = () if taken is None else tuple(part.write(writer) for part in taken.parts)
+                snapshot = operator.snapshot_state(self._checkpoint_id, CheckpointOptions(is_savepoint=True))
+            parts = () if snapshot is None else tuple(part.write(writer) for part in snapshot.parts)
             states[self._ids[node_id]] = OperatorSubtaskState(parts)
         return states
 
@@ -311,8 +311,8 @@ class _Edge(ChainingOutput):
     def emit_status(self, is_idle: bool) -> None:
         self._pass_on(self._receiver.valve(self._index).on_status(is_idle, self._channel))
 
-    def _pass_on(self, given: list[Watermark | WatermarkStatus]) -> None:
-        for element in given:
+    def _pass_on(self, outcome: list[Watermark | WatermarkStatus]) -> None:
+        for element in outcome:
             if isinstance(element, Watermark):
                 super().emit_watermark(element.timestamp)
             else:

@@ -49,7 +49,7 @@ class MemoryRestoredState:
     """A RestoredState. SPLIT lists stay where they are at the same parallelism, and go round otherwise."""
 
     former: list[OperatorSubtaskState]
-    """What each subtask wrote."""
+    """The state that each former subtask wrote."""
     owned: range
     subtask_index: int
     parallelism: int

@@ -100,7 +100,7 @@ class ByKey(KeySelectorFunction):
         return str(value.key)
 
 
-class CurrentKey(KeyedProcessFunction):
+class EmitCurrentKey(KeyedProcessFunction):
     def process_element(self, value: Any, ctx: ProcessContext) -> Iterator[Any]:
         yield ctx.get_current_key()
 
@@ -118,7 +118,7 @@ class CurrentKey(KeyedProcessFunction):
     ids=["a column", "an expression", "a selector", "a function", "two columns", "a function of tuples"],
 )
 def test_key_by(env: StreamExecutionEnvironment, key: tuple[Any, ...], expected: list[Any]) -> None:
-    assert rows(events(env).key_by(*key).process(CurrentKey())) == expected
+    assert rows(events(env).key_by(*key).process(EmitCurrentKey())) == expected
 
 
 # -- running operations

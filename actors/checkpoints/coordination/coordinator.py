@@ -128,7 +128,8 @@ class CheckpointCoordinator:
         graph.add_execution_listener(self._on_execution)
 
     def take_commands(self) -> list[CheckpointCommand]:
-        """What to do now, in this order. Each command is given once. To be called after events of the scheduler too."""
+        """Returns the commands to carry out now, in this order, each only once. Called after every event, the
+        scheduler's included."""
         commands, self._commands = self._commands, []
         return commands
 
@@ -360,7 +361,7 @@ class CheckpointCoordinator:
         if now < resumes:
             self._periodic_due = resumes
             return
-        # Whoever was late by several intervals takes part in the rhythm again.
+        # If several intervals have passed, the next checkpoint is due at the end of the present one.
         self._schedule_periodic(due + (now - due) // interval * interval if interval else now)
         if not self._is_ending():
             self._trigger(None, now)

@@ -51,7 +51,7 @@ class CompletedCheckpoints:
         self._own: dict[int, CompletedCheckpoint] = {}
         """Checkpoints and savepoints that the job has taken, by id, ascending."""
         self._initial: CompletedCheckpoint | None = None
-        """What the user started the job from."""
+        """The checkpoint or savepoint that the user started the job from; None: none."""
         self._aside: set[int] = set()
         """Checkpoints that could not be read."""
         self._pending: dict[int, dict[str, SharedFile]] = {}
@@ -133,7 +133,7 @@ class CompletedCheckpoints:
         return self._delete([], [self._pending.pop(checkpoint_id, {})])
 
     def at_job_end(self, status: JobStatus, retention: CheckpointRetention) -> Deletions:
-        """The job has ended in a terminal status: what it does not leave behind."""
+        """Deletes what the job does not leave behind, as it has ended in a terminal status."""
         checkpoints = [] if retention in _RETAINED_AT[status] else self._checkpoints()
         pending = list(self._pending.values())
         self._pending.clear()

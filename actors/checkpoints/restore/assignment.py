@@ -53,8 +53,8 @@ def assign(
         for operator_id, state in matched.states.items():
             if state.coordinator is not None:
                 coordinators[operator_id] = state.coordinator
-            given = distribute(state, vertex.parallelism, vertex.max_parallelism)
-            for share, parts in zip(shares, given, strict=True):
+            assigned = distribute(state, vertex.parallelism, vertex.max_parallelism)
+            for share, parts in zip(shares, assigned, strict=True):
                 share[operator_id] = parts
         head = vertex.job_vertex.head.operator_id
         rescaled = frozenset(each for each, state in matched.states.items() if state.parallelism != vertex.parallelism)

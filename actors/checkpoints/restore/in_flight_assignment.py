@@ -124,7 +124,7 @@ def _parallelism(matched: MatchedVertex) -> int:
 
 
 def _max_parallelism(matched: MatchedVertex) -> int:
-    """What the vertex had; what it has if the checkpoint does not know it."""
+    """The vertex's max parallelism in the checkpoint; its present one if the checkpoint does not know the vertex."""
     states: Iterator[OperatorState] = iter(matched.states.values())
     return next((state.max_parallelism for state in states), matched.vertex.max_parallelism)
 

@@ -8,7 +8,7 @@ from typing import Any
 import ray
 from msgspec import Struct
 
-# Not public, but RuntimeContext.was_current_actor_reconstructed reads it; `ray.util.state` needs the dashboard.
+# This is not public, but RuntimeContext.was_current_actor_reconstructed reads it; `ray.util.state` needs the dashboard.
 from ray._private.state import actors
 
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import cloudpickle
 
-from actors.hosts.in_process import InProcessBatches, InProcessMetrics, InProcessObjectStore, InProcessPayloads
+from actors.hosts.in_process import InProcessBatches, InProcessMetrics, InProcessObjectStore
 from actors.hosts.simulation.confinement import confined
 from actors.hosts.simulation.faults import NO_FAULTS, NODE, FaultPlan, Faults
-from actors.hosts.simulation.mail import Envelope, MessageChannel, pack
+from actors.hosts.simulation.mail import Mail, MessageChannel, pack
 from actors.hosts.simulation.picture import draw
 from actors.hosts.simulation.process import ProcessEnded, ProcessStart, ProcessState, SimulatedProcess
 from actors.hosts.simulation.schedule import Action, Schedule
@@ -22,7 +22,6 @@ from actors.mailbox.waiting import others_act
 from actors.protocol.ports import (
     Address,
     BatchesRef,
-    DeliveryFailed,
     Endpoint,
     EndpointDied,
     EndpointGone,
@@ -31,6 +30,7 @@ from actors.protocol.ports import (
     Loop,
     MetricSink,
     ObjectStore,
+    Payloads,
 )
 from flinkray.batches.batch import Batch
 from flinkray.errors import FlinkrayError
@@ -101,8 +101,6 @@ class SimulationHost(Host):
         self.schedule = Schedule(seed, step_ms)
         self.fatal_errors: list[str] = []
         """The errors with which processes have ended."""
-        self.delivered: Counter[str] = Counter()
-        """How many messages have arrived, by the name of their class."""
         self._probes = tuple(probes)
         self._total_cpus = total_cpus
         self._is_strict = is_strict
@@ -110,8 +108,7 @@ class SimulationHost(Host):
         self._metrics = InProcessMetrics()
         self._processes: dict[Address, SimulatedProcess] = {}
         self._waiting_to_start: list[SimulatedProcess] = []
-        self._channels: dict[tuple[SimulatedProcess | str, Address], MessageChannel] = {}
-        self._by_receiver: dict[Address, dict[MessageChannel, None]] = defaultdict(dict)
+        self._mail = Mail(self.schedule, self.plan, self._processes.get, self._deliver)
         self._acting: list[SimulatedProcess] = []
         """The processes whose code runs now, the innermost last: several while a task waits in the middle of a mail."""
         self._acted: dict[Address, int] = defaultdict(int)
@@ -126,7 +123,7 @@ class SimulationHost(Host):
     def tell(self, address: Address, message: Any) -> None:
         if address not in self._processes:
             raise EndpointGone(address)
-        self._put(CLIENT, address, message)
+        self._mail.send(CLIENT, address, message)
 
     def ask(self, address: Address, request: Any, timeout_ms: float) -> Any:
         """Does what `Host.ask` says, in virtual time; other things happen while the client waits."""
@@ -157,10 +154,7 @@ class SimulationHost(Host):
     def shutdown(self) -> None:
         for process in list(self._processes.values()):
             self._end(process, "the host is shut down", may_restart=False)
-        for channel in list(self._channels.values()):
-            channel.lose(len(channel))
-        self._channels.clear()
-        self._by_receiver.clear()
+        self._mail.lose_all()
 
     def addresses(self) -> frozenset[Address]:
         """The endpoints that are alive or being started."""
@@ -203,7 +197,7 @@ class SimulationHost(Host):
 
     def picture(self) -> str:
         """Who waits for what, as text for people to read."""
-        return draw(self._processes.values(), self._channels.values(), self.schedule)
+        return draw(self._processes.values(), self._mail.channels, self.schedule)
 
     def alive(self, kind: str) -> list[SimulatedProcess]:
         """The processes that run an endpoint of that class."""
@@ -266,8 +260,13 @@ class SimulationHost(Host):
 
     @property
     def memory_metrics(self) -> InProcessMetrics:
-        """What the endpoints measured."""
+        """The metrics of all endpoints."""
         return self._metrics
+
+    @property
+    def delivered(self) -> Counter[str]:
+        """How many messages have arrived, by the name of their class."""
+        return self._mail.delivered
 
     @property
     def acting(self) -> SimulatedProcess | None:
@@ -293,8 +292,7 @@ class SimulationHost(Host):
     def start(self, process: SimulatedProcess) -> None:
         with self._acting_as(process):
             self._guard(process, process.begin)
-        for channel in list(self._by_receiver[process.address]):
-            channel.look()
+        self._mail.look(process.address)
         process.stir()
 
     def call(self, process: SimulatedProcess, callback: Callable[[], None]) -> None:
@@ -330,12 +328,10 @@ class SimulationHost(Host):
         return result, raised, self._slowness_ms
 
     def send(self, sender: SimulatedProcess, address: Address, message: Any, payloads: Sequence[BatchesRef]) -> None:
-        self._put(sender, address, message, payloads)
+        self._mail.send(sender, address, message, payloads)
 
     def send_self(self, process: SimulatedProcess, message: Any, delay_ms: float) -> None:
-        channel = self._channel(process, process.address)
-        ready_ms = self.schedule.now + delay_ms + self._delay_ms()
-        channel.put(Envelope(type(message).__name__, message, False, (), process, ready_ms))
+        self._mail.send_self(process, message, delay_ms)
 
     def spawn_from(self, spawner: SimulatedProcess, spec: EndpointSpec) -> None:
         if spec.node_of not in (None, spawner.address):
@@ -358,6 +354,11 @@ class SimulationHost(Host):
         if process is not None:
             process.watchers.pop(killer, None)
             self._end(process, f"killed by {killer}", may_restart=False)
+
+    def _deliver(self, process: SimulatedProcess, message: Any, payloads: Payloads) -> None:
+        endpoint = process.endpoint
+        assert endpoint is not None, "a process that runs has an endpoint"
+        self.call(process, partial(endpoint.on_message, message, payloads))
 
     def fail(self, process: SimulatedProcess, error: BaseException) -> None:
         self.fatal_errors.append(f"{process}: {type(error).__name__}: {error}")
@@ -439,71 +440,6 @@ class SimulationHost(Host):
         recent = "".join(f"\n  {step}" for step in self.schedule.recent())
         return f"seed {self.seed}: {what}\nlast steps:{recent}\nfaults:{faults}\n{self.picture()}"
 
-    # -- inside: messages ----------------------------------------------------------------------------------------
-
-    def _channel(self, sender: SimulatedProcess | str, receiver: Address) -> MessageChannel:
-        channel = self._channels.get((sender, receiver))
-        if channel is None:
-            channel = MessageChannel(self.schedule, sender, receiver, self._deliver)
-            self._channels[sender, receiver] = channel
-            self._by_receiver[receiver][channel] = None
-        return channel
-
-    def _put(
-        self, sender: SimulatedProcess | str, address: Address, message: Any, payloads: Sequence[BatchesRef] = ()
-    ) -> None:
-        target = self._processes.get(address)
-        # A message to a process that is being started again either fails or waits until it runs.
-        is_lost = (
-            target is not None
-            and target.life > 0
-            and target.state is ProcessState.STARTING
-            and self.schedule.random.random() < 0.5
-        )
-        ready_ms = self.schedule.now + self._delay_ms()
-        kind = type(message).__name__
-        envelope = Envelope(kind, pack(message), True, tuple(payloads), target, ready_ms, is_lost)
-        self._channel(sender, address).put(envelope)
-
-    def _delay_ms(self) -> float:
-        """How long a message is under way: mostly no time at all, sometimes a few milliseconds, rarely many."""
-        number = self.schedule.random.random()
-        if number < 0.8:
-            return 0.0
-        return self.schedule.random.random() * (5.0 if number < 0.997 else 500.0)
-
-    def _deliver(self, channel: MessageChannel, envelope: Envelope) -> None:
-        if not channel and isinstance(channel.sender, SimulatedProcess) and not channel.sender.is_alive:
-            self._drop_channel(channel)
-        process = envelope.target
-        if process is None or process.state is not ProcessState.RUNNING or envelope.is_lost:
-            self._return_to_sender(channel, envelope, "the endpoint does not exist")
-            return
-        if envelope.payloads and self.plan.loses_payload(self.schedule.steps):
-            self.plan.note(f"a payload of {envelope.kind} from {channel.sender} to {process} is lost")
-            self._return_to_sender(channel, envelope, "a payload was lost")
-            return
-        endpoint = process.endpoint
-        assert endpoint is not None
-        self.delivered[envelope.kind] += 1
-        message = envelope.open()
-        payloads = InProcessPayloads(envelope.payloads)
-        self.call(process, partial(endpoint.on_message, message, payloads))
-
-    def _return_to_sender(self, channel: MessageChannel, envelope: Envelope, cause: str) -> None:
-        sender = channel.sender
-        if (
-            isinstance(sender, SimulatedProcess)
-            and sender.is_alive
-            and envelope.kind not in ("DeliveryFailed", "EndpointDied")
-        ):
-            failure = DeliveryFailed(channel.receiver, envelope.open(), cause)
-            self._put(f"failures at {channel.receiver}", sender.address, failure)
-
-    def _drop_channel(self, channel: MessageChannel) -> None:
-        self._channels.pop((channel.sender, channel.receiver), None)
-        self._by_receiver[channel.receiver].pop(channel, None)
-
     # -- inside: lives and deaths --------------------------------------------------------------------------------
 
     def _add(self, process: SimulatedProcess) -> None:
@@ -533,14 +469,13 @@ class SimulationHost(Host):
         del self._processes[process.address]
         if process in self._waiting_to_start:
             self._waiting_to_start.remove(process)
-        self._lose_what_it_sent(process)
+        self._mail.lose_some(process)
         watchers = [watcher for watcher in process.watchers if watcher.is_alive]
         if may_restart and process.spec.restarts:
             successor = process.next_life()
             successor.watchers = dict.fromkeys(watchers)
             self._add(successor)
-        for channel in list(self._by_receiver[process.address]):
-            channel.look()
+        self._mail.look(process.address)
         for watcher in watchers:
             self._notify(process, watcher, cause)
         for child in process.children:
@@ -554,22 +489,11 @@ class SimulationHost(Host):
             lambda: self._end(child, cause),
         )
 
-    def _lose_what_it_sent(self, process: SimulatedProcess) -> None:
-        """Loses the newest messages of each channel, which may not have left the process when it died."""
-        for (sender, _), channel in list(self._channels.items()):
-            if sender is process:
-                channel.lose(int(self.schedule.random.random() * (len(channel) + 1)))
-                if not channel:
-                    self._drop_channel(channel)
-
     def _notify(self, dead: SimulatedProcess | Address, watcher: SimulatedProcess, cause: str) -> None:
-        """Sends the notice of a death, behind what the dead process has sent: nothing of it comes after the notice."""
         sender: SimulatedProcess | str = dead if isinstance(dead, SimulatedProcess) else f"nobody at {dead}"
         address = dead.address if isinstance(dead, SimulatedProcess) else dead
         delay_ms = LONGEST_DEATH_NOTICE_MS * self.schedule.random.random() ** 2
-        death = EndpointDied(address, cause)
-        envelope = Envelope("EndpointDied", death, False, (), watcher, self.schedule.now + delay_ms)
-        self._channel(sender, watcher.address).put(envelope)
+        self._mail.notify(sender, watcher, EndpointDied(address, cause), delay_ms)
 
     # -- inside: faults ------------------------------------------------------------------------------------------
 

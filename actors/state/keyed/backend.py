@@ -68,7 +68,7 @@ class KeyedStateBackend(KeyedStateStore, Protocol):
         """
 
     def current_key_group(self) -> int:
-        """Raises as `current_key` does."""
+        """The key group of the current key; raises what `current_key` does."""
 
     def state_of(self, descriptor: StateDescriptor) -> Any:
         """The state that a descriptor of any kind stands for."""

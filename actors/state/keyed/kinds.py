@@ -60,7 +60,7 @@ class KeyedState(ABC):
             "state for what has to survive when windows merge"
         )
 
-    def merge_in(self, taken: Any) -> None:
+    def merge_in(self, other: Any) -> None:
         """Adds what `take_out` returned for another key to what the current key has."""
         raise TypeError(f"a {self.kind} state has nothing to merge")
 
@@ -85,7 +85,7 @@ class ValueKind(SingleValue):
         return self._read()
 
     def update(self, value: Any) -> None:
-        """None clears it, as in Flink."""
+        """Replaces the value; None clears it, as in Flink."""
         if value is None:
             self.clear()
         else:
@@ -109,12 +109,12 @@ class ReducingKind(SingleValue):
         self._write(value if so_far is None else self._reduce(so_far, value))
 
     def take_out(self) -> Any:
-        taken = self._read()
+        value = self._read()
         self.clear()
-        return taken
+        return value
 
-    def merge_in(self, taken: Any) -> None:
-        self.add(taken)
+    def merge_in(self, other: Any) -> None:
+        self.add(other)
 
 
 class AggregatingKind(SingleValue):
@@ -137,13 +137,13 @@ class AggregatingKind(SingleValue):
         self._write(self._function.add(value, accumulator))
 
     def take_out(self) -> Any:
-        taken = self._read()
+        value = self._read()
         self.clear()
-        return taken
+        return value
 
-    def merge_in(self, taken: Any) -> None:
+    def merge_in(self, other: Any) -> None:
         so_far = self._read()
-        self._write(taken if so_far is None else self._function.merge(so_far, taken))
+        self._write(other if so_far is None else self._function.merge(so_far, other))
 
 
 class ListKind(KeyedState):
@@ -171,12 +171,12 @@ class ListKind(KeyedState):
         self.add_all(replacement)
 
     def take_out(self) -> Any:
-        taken = self.get()
+        value = self.get()
         self.clear()
-        return taken or None
+        return value or None
 
-    def merge_in(self, taken: Any) -> None:
-        self.add_all(taken)
+    def merge_in(self, other: Any) -> None:
+        self.add_all(other)
 
 
 class ReadableMap(ABC):

@@ -58,7 +58,7 @@ class RocksDbKeyedStateBackend(AbstractKeyedStateBackend):
         super().__init__(where, owned, prefix, self._key, clock)
         self._options = options
         self._created_directory = ""
-        """Of this backend alone; empty until there is something to keep."""
+        """The backend's own directory; empty until there is something to store."""
         self._removal: weakref.finalize[..., RocksDbKeyedStateBackend] | None = None
         """Removes the directory of a backend that nobody closes."""
         self._closing: weakref.finalize[..., RocksDbKeyedStateBackend] | None = None
@@ -90,7 +90,7 @@ class RocksDbKeyedStateBackend(AbstractKeyedStateBackend):
     def _store(self) -> RocksDbStore:
         if self._opened is None:
             self._opened = RocksDbStore(self._store_directory, self._options.memory_bytes)
-            # Called before `_removal`, as that is older.
+            # At exit this runs before `_removal`, which is older.
             self._closing = weakref.finalize(self, self._opened.close)
         return self._opened
 
@@ -167,8 +167,8 @@ class RocksDbKeyedStateBackend(AbstractKeyedStateBackend):
         ]
 
     def _newest_expired(self, name: str) -> int:
-        """As `KeyedState.newest_expired_in_snapshots`; no value expires in a state that the program has not asked
-        for."""
+        """The limit for a state (`KeyedState.newest_expired_in_snapshots`); all values stay if the program has not
+        asked for the state."""
         state = self._states.get(name)
         if state is None:
             return MIN_TIMESTAMP

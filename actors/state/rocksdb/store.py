@@ -233,8 +233,9 @@ def _options(rocksdict: Any, memory_bytes: int) -> Any:
     tables.set_bloom_filter(10, False)
     options.set_block_based_table_factory(tables)
     options.set_compression_type(rocksdict.DBCompressionType.lz4())
-    # By levels, every fourth checkpoint would rewrite, and so upload again, nearly everything: keys change all over.
-    # Universal compaction merges small files with each other, and with the large ones once they are as large together.
+    # Compaction by levels would rewrite, and so upload again, nearly all files at every fourth checkpoint, as keys
+    # change everywhere. Universal compaction merges small files with each other, and with the large ones once they are
+    # as large together.
     options.set_compaction_style(rocksdict.DBCompactionStyle.universal())
     universal = rocksdict.UniversalCompactOptions()
     universal.max_size_amplification_percent = 100

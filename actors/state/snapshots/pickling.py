@@ -30,7 +30,7 @@ loads = pickle.loads
 
 
 def dumps(value: Any) -> bytes:
-    """As `flinkray.batches.pickling.dumps`, but faster for values that plain pickle can write."""
+    """Pickles any value, as `flinkray.batches.pickling.dumps` does, but faster if plain pickle can write it."""
     python_type = type(value)
     if python_type in _PLAIN or (python_type is tuple and _PLAIN.issuperset(map(type, value))):
         return pickle.dumps(value, PROTOCOL)
@@ -74,7 +74,7 @@ class KeyPickler:
 
     def __init__(self) -> None:
         self._stream = io.BytesIO()
-        # Without memo, by which the pickle would depend on which parts of the key are the same object.
+        # The pickler has no memo, by which the pickle would depend on which parts of the key are the same object.
         self._pickler = pickle.Pickler(self._stream, PROTOCOL)
         self._pickler.fast = True
 

@@ -174,7 +174,7 @@ class BroadcastingOutput:
 
 
 class OperatorOutput:
-    """What an operator itself emits to: notes its watermark before everything goes to its outputs.
+    """The output that an operator itself uses: notes its watermark, and passes everything on.
 
     Args:
         check_canceled: raises if the task is cancelled, so that an operator is stopped whose function never returns,
