@@ -1,4 +1,4 @@
-"""Blocks of rows that cross between a job and its driver: the store they are in, as a source, and as a sink.
+"""Blocks, in which rows cross between a job and its driver, Spark or Ray Data: their store, a source and a sink on it.
 
-Open `store.py` first. `driver.py` is the base of connectors that stay in the driver.
+Open `store.py` first. Imports nothing else of `actors`.
 """

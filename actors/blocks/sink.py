@@ -1,4 +1,4 @@
-"""Sinks whose rows the driver takes: writers put blocks into a store; what a checkpoint completes is committed there.
+"""Sinks whose rows the driver takes: writers put blocks into a store, and checkpoints commit them there.
 
 A block counts only when it was committed, so what a failed attempt wrote is never seen, and committing again changes
 nothing. The store belongs to the driver, which is where its rows are wanted: tasks, slots and JobMasters that are
@@ -29,6 +29,8 @@ CHECKPOINT = "checkpoint/"
 
 
 class WrittenBlock(Struct, frozen=True):
+    """A block that a writer has put into the store."""
+
     block_id: str
     rows: int
     schema: pa.Schema
@@ -59,7 +61,10 @@ class Committable(Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class BlockSink(Sink):
-    """What is shipped. `after_commit(store, is_last)` runs in the task after each commit, and may wait or raise."""
+    """A sink that writes blocks into a store.
+
+    `after_commit(store, is_last)` runs in the task after each commit, and may wait or raise.
+    """
 
     store: BlockStore
     after_commit: Callable[[BlockStore, bool], None] | None = None
@@ -72,12 +77,12 @@ class BlockSink(Sink):
 
 
 class BlockWriter(SinkWriter):
-    """Coalesces batches to blocks, so that small results of many windows do not become many small objects."""
+    """Coalesces batches into blocks, so that small results of many windows do not become many small objects."""
 
     def __init__(self, context: SinkWriterContext, store: BlockStore) -> None:
         self._context = context
         self._store = store
-        # A new JobMaster counts attempts from 0 again, and what bears an attempt's name must be of that one alone.
+        # A new JobMaster counts attempts from 0 again, and no two attempts may write under one name.
         self._name = f"{context.now_ms():013d}-{context.attempt_number:06d}-{uuid.uuid4().hex[:8]}"
         self._pending: list[pa.RecordBatch] = []
         self._pending_bytes = 0
@@ -174,7 +179,7 @@ class BlockCommitter(Committer):
 
 
 def _is_committed(committable: Committable) -> bool:
-    """Whether that happened before, as far as its store can be asked."""
+    """Whether the committable was committed before, as far as its store can be asked."""
     with contextlib.suppress(PartitionError):
         return COMMITTED + committable.key in committable.store.records(COMMITTED + committable.key)
     return False

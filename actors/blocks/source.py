@@ -30,11 +30,12 @@ from flinkray.types.records import Kind, RecordType
 
 log = logging.getLogger(__name__)
 
-# An ordered source is handed out in pieces of this many rows, so that the subtasks advance through event time side by
+# An ordered source is handed out in splits of this many rows, so that the subtasks advance through event time side by
 # side; in whole blocks, one would be a block ahead of the other and everything between would wait in windows.
 ORDERED_SPLIT_ROWS = 65_536
 
-# In a batch. Reading one from a block costs next to nothing, and what is in flight takes memory beside the blocks.
+# The most rows of a batch. Slicing one from a block costs next to nothing, and batches in flight take memory beside the
+# blocks.
 _MOST_ROWS = 65_536
 
 RENEW_LEASE_MS = 15_000
@@ -57,7 +58,7 @@ class BlockSplit(Struct, frozen=True):
 
     @property
     def split_id(self) -> str:
-        """One for all: a subtask reads its splits one after the other as one stream, with one watermark.
+        """The same for all splits: a subtask reads its splits one after the other as one stream, with one watermark.
 
         A watermark per split would stand still while the next split is assigned and not yet read, that is, always.
         """
@@ -90,7 +91,7 @@ class BlockSource(Source):
         return self._record_type
 
     def splits(self) -> list[BlockSplit]:
-        """All of them, in order and unread."""
+        """All splits of the blocks, in order and unread."""
         found: list[BlockSplit] = []
         for index, block in enumerate(self.blocks):
             step = ORDERED_SPLIT_ROWS if self.is_ordered else block.rows
@@ -108,14 +109,14 @@ class BlockSource(Source):
 
 
 class BlockEnumerator(SplitEnumerator):
-    """Gives one split per request, the first in order that nobody has."""
+    """Gives one split per request, the first in order that no reader has."""
 
     def __init__(self, context: SplitEnumeratorContext, store: BlockStore, splits: Sequence[BlockSplit]) -> None:
         self._context = context
         self._store = store
         self._free = sorted(splits, key=lambda split: split.order)
         self._returned: dict[int, list[BlockSplit]] = {}
-        """Per subtask, what its failed attempt had: it goes to the next attempt, as another may be further already."""
+        """Subtask -> splits of its failed attempt, for its next attempt: other subtasks may be further already."""
         self._is_closed = False
 
     def start(self) -> None:
@@ -131,7 +132,7 @@ class BlockEnumerator(SplitEnumerator):
             self._context.signal_no_more_splits(subtask_index)
 
     def add_reader(self, subtask_index: int) -> None:
-        """Nothing yet: readers ask."""
+        """Does nothing: readers ask for splits."""
 
     def add_splits_back(self, splits: Sequence[BlockSplit], subtask_index: int) -> None:
         returned = self._returned.setdefault(subtask_index, [])
@@ -163,7 +164,7 @@ class BlockReader(SourceReader):
         self._current: tuple[BlockSplit, pa.RecordBatch] | None = None
         self._has_all_splits = False
         self._last_block: tuple[int, pa.RecordBatch] | None = None
-        """Only the fetching thread's: neighbouring splits are often of one block."""
+        """The block that was fetched last, as the next split is often of the same. Only the fetching thread uses it."""
         self._pool = ThreadPoolExecutor(1, thread_name_prefix=f"blocks-{context.subtask_index}")
 
     def start(self) -> None:
@@ -223,7 +224,7 @@ class BlockReader(SourceReader):
             future.add_done_callback(lambda _future: self._context.notify_available())
 
     def _let_go(self, split: BlockSplit) -> None:
-        """The split has been read. Of a block in several splits, others may be with other subtasks."""
+        """The split has been read: frees its block, unless other splits of it may be with other subtasks."""
         block = self._source.blocks[split.block_index]
         is_whole = split.begin == 0 and split.end == block.rows
         if is_whole and not self._context.may_read_again:
@@ -233,7 +234,7 @@ class BlockReader(SourceReader):
         try:
             self._source.store.discard([block_id])
         except Exception:
-            # Of no use any more; if the store is gone, whoever reads on will say so.
+            # The block is of no use any more; if the store is gone, whoever reads from it next says so.
             log.debug("block %s was not freed", block_id, exc_info=True)
 
     def _fetch(self, split: BlockSplit) -> pa.RecordBatch:

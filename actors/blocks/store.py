@@ -1,4 +1,4 @@
-"""Blocks: the pieces in which rows cross between a job and others (Spark, Ray Data), and the store that holds them."""
+"""Blocks: the batches in which rows cross between a job and others (Spark, Ray Data), and the store that holds them."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ BLOCK_BYTES = 8 << 20
 
 
 class Block(Struct, frozen=True):
-    """What is known of a block without reading it.
+    """The description of a block: what is known of it without reading it.
 
     Attributes:
         block_id: its name in the store; names the attempt that wrote it, so that a repeated attempt never mixes in.
-        rows: how many, at least one.
-        nbytes: of its columns.
+        rows: its number of rows, at least one.
+        nbytes: the bytes of its columns.
         checksum: CRC-32 of its columns, by which a restored reader knows that it reads the same rows again.
     """
 
@@ -112,7 +112,7 @@ class _Checksum(io.RawIOBase):
 
 
 def _checksum(rows: pa.RecordBatch) -> int:
-    """Of the rows as Arrow streams them, column by column: a second copy of a block would be its writer's peak."""
+    """The CRC-32 of the rows as Arrow streams them, column by column: a copy of the block would double its memory."""
     checksum = _Checksum()
     with pa.ipc.new_stream(pa.PythonFile(checksum, "w"), rows.schema) as stream:
         stream.write_batch(rows)

@@ -1,12 +1,13 @@
-"""Arrow and numpy for all of the runtime: to take rows, order, cast, weigh and hash them, whole columns at a time.
+"""Arrow and numpy for all of the runtime: whole columns are taken, sorted, cast, measured, hashed and spilled here.
 
-- `take.py`: rows at given indices; `ranges.py`: ranges of indices spelled out.
-- `ordering.py`: integers in order.
+- `take.py`: rows at given indices; `ranges.py`: ranges of indices, expanded.
+- `ordering.py`: integers sorted, made distinct and matched.
 - `casting.py`: columns in types that Arrow's kernels take, and back.
-- `large_columns.py`: columns of more than 2 GiB of text or bytes.
-- `row_sizes.py`: bytes per row.
+- `large_columns.py`: columns of more than 2 GiB of text or bytes, which one Arrow array cannot hold.
+- `row_sizes.py`: bytes of each row.
 - `text_words.py`: texts as 64-bit words, for hashing and comparing.
 - `spilling.py`: batches in a file of this process.
 
-How the key of a row is hashed and numbered is in `actors.keys`. Imports nothing else of `actors`.
+Open `take.py` first. How the key of a row is hashed and numbered is in `actors.keys`; conversions between Arrow and
+numpy that `flinkray` needs too are in `flinkray.batches.numpy_arrays`. Imports nothing else of `actors`.
 """

@@ -1,4 +1,4 @@
-"""Integers in order: as numpy sorts them, in a fraction of the time."""
+"""Integers sorted, made distinct and matched: what numpy does with them, in a fraction of the time."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ Indices = npt.NDArray[np.int64]
 _OF_BYTE = 1 << 8
 _OF_WORD = 1 << 16
 _FEW = 1024
-"""So few integers numpy sorts in less time."""
-_PLACES_PER_VALUE = 8
-"""With that many numbers per value or fewer from the lowest value to the highest one, an array with a place for each
-of them tells in less time than an order which of them there are."""
-_NUMBERS_PER_PLACE = 4
-"""With more numbers than that per place, counting the places of each number costs more than searching."""
+"""Fewer integers than this numpy sorts in less time."""
+_RANGE_PER_VALUE = 8
+"""While the range from the lowest value to the highest one is at most so many times as wide as there are values, an
+array of flags over the range finds the distinct ones in less time than sorting."""
+_NUMBERS_PER_ROW = 4
+"""With more possible numbers per row than that, counting the rows of each number costs more than searching."""
 
 
 def order_by(first: Integers, *others: Integers) -> Indices:
-    """Where the lowest row is, the one after that, ...: by the first column, where that is equal by the next one, and
-    so on; rows that are equal in all stay as they are. As `np.lexsort`, which takes the first column last."""
+    """The indices of the rows in ascending order: by the first column, where that is equal by the next one, and so on;
+    rows that are equal in all columns keep their order. As `np.lexsort`, which takes the first column last."""
     columns = [first, *others]
     order = _stable_order(columns.pop())
     while columns:
@@ -35,8 +35,8 @@ def order_by(first: Integers, *others: Integers) -> Indices:
 def order_below(numbers: Integers, bound: int) -> Indices:
     """As `order_by` of one column; the numbers are known to be 0 ... bound - 1.
 
-    numpy sorts integers of up to 16 bits by counting digits, several times faster than wider ones, which thus go in
-    several turns.
+    numpy sorts integers of up to 16 bits by counting digits, several times faster than wider ones; so wider ones are
+    sorted 16 bits at a time.
     """
     if bound <= _OF_BYTE:
         return np.argsort(numbers.astype(np.uint8), kind="stable")
@@ -51,7 +51,7 @@ def distinct(values: npt.NDArray[Integer]) -> npt.NDArray[Integer]:
     if not len(values):
         return values
     distances, bound = _distances(values)
-    if bound <= _PLACES_PER_VALUE * len(values):
+    if bound <= _RANGE_PER_VALUE * len(values):
         is_there = np.zeros(bound, np.bool_)
         is_there[distances.view(np.int64)] = True
         found: npt.NDArray[Integer] = np.flatnonzero(is_there).astype(values.dtype) + values.min()
@@ -61,16 +61,17 @@ def distinct(values: npt.NDArray[Integer]) -> npt.NDArray[Integer]:
 
 
 def partners_of(first: Integers, second: Integers, bound: int) -> tuple[Indices, Indices, Indices]:
-    """Where the second column has the numbers of the first one, which may occur several times in both.
+    """The rows of the second column that have the same number as each row of the first one; numbers may occur several
+    times in both.
 
     Args:
         bound: all numbers are 0 ... bound - 1.
     Returns:
-        The second's places by number, each number's in their order; for each element of the first where its partners
-        begin among these, and how many there are.
+        The second column's row indices in ascending order of their numbers; for each row of the first one where its
+        partners begin among these, and how many there are.
     """
     order = order_by(second)
-    if bound > _NUMBERS_PER_PLACE * (len(first) + len(second)):
+    if bound > _NUMBERS_PER_ROW * (len(first) + len(second)):
         ordered = second.take(order)
         begins = np.searchsorted(ordered, first, "left")
         return order, begins, np.searchsorted(ordered, first, "right") - begins
@@ -79,7 +80,8 @@ def partners_of(first: Integers, second: Integers, bound: int) -> tuple[Indices,
 
 
 def differs_from_previous(values: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
-    """Which element is not the same as the one before it: where equal ones lie together, the first one of each."""
+    """Whether each element differs from the one before it; true for the first. Of equal elements that lie together it
+    marks the first."""
     is_other = np.ones(len(values), np.bool_)
     np.not_equal(values[1:], values[:-1], out=is_other[1:])
     return is_other
@@ -94,7 +96,7 @@ def _stable_order(values: Integers) -> Indices:
 
 
 def _distances(values: Integers) -> tuple[npt.NDArray[np.uint64], int]:
-    """How far each is above the lowest one, and one more than the largest distance."""
+    """How far each value is above the lowest one, and one more than the largest distance."""
     lowest = int(values.min())
     # Modulo 2**64, so that no distance is too large.
     return values.astype(np.uint64) - np.uint64(lowest % (1 << 64)), int(values.max()) - lowest + 1

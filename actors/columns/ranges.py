@@ -1,4 +1,4 @@
-"""Ranges of consecutive row indices, spelled out: what joins and lists take their rows with."""
+"""Ranges of consecutive row indices expanded to the indices in them: what joins and lists take their rows with."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ import numpy as np
 import numpy.typing as npt
 
 Indices = npt.NDArray[np.int64]
+"""Shape (rows,): indices of rows."""
 
 
 def pairs_of(begins: Indices, counts: Indices, most: int) -> Iterator[tuple[Indices, Indices]]:
     """Row i with each of its partners `begins[i] ... begins[i] + counts[i] - 1`, as arrays (row, partner).
 
     Args:
-        most: pairs in one piece. A row with more partners is in several, so that a key with many rows on both sides
-            takes no more memory than others.
+        most: pairs in one part. A row with more partners is in several parts, so that a key with many rows on both
+            sides takes no more memory than others.
     """
     ends = np.cumsum(counts)
     total = int(ends[-1]) if len(ends) else 0
@@ -31,8 +32,8 @@ def pairs_of(begins: Indices, counts: Indices, most: int) -> Iterator[tuple[Indi
 
 
 def indices_of_ranges(begins: Indices, counts: Indices) -> Indices:
-    """begins[0], begins[0] + 1, ... as many as counts[0] says, then those of the next run, and so on."""
+    """begins[0], begins[0] + 1, ... as many as counts[0] says, then those of the next range, and so on."""
     ends = np.cumsum(counts)
     total = int(ends[-1]) if len(ends) else 0
-    places: Indices = np.arange(total) + np.repeat(begins - (ends - counts), counts)
-    return places
+    indices: Indices = np.arange(total) + np.repeat(begins - (ends - counts), counts)
+    return indices

@@ -1,4 +1,4 @@
-"""What rows weigh, each by itself."""
+"""How many bytes each row of a batch takes."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from flinkray.batches.numpy_arrays import as_numpy
 
 _BINARY = {pa.string(), pa.large_string(), pa.binary(), pa.large_binary()}
 _OFFSET_BYTES = 4
-"""Where a value ends."""
+"""Bytes of the offset that says where a text or list ends."""
 Sizes = npt.NDArray[np.int64] | int
 """Bytes of each row; one number where all have as many."""
 
 
 def row_sizes(data: pa.RecordBatch | pa.Table) -> Sizes:
-    """About: of lists all items are taken to be as large as they are on average."""
+    """The bytes of each row, about: all items of a list column are taken to be as large as they are on average."""
     return _sum_of(data.columns)
 
 

@@ -1,4 +1,4 @@
-"""Batches in a file of this process alone, for what does not fit into memory."""
+"""Spilling: batches that do not fit into memory are written to a file of this process, and read back in any order."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ class Spilled(Struct, frozen=True):
     length: int
     rows: int
     nbytes: int
-    """Of the batch in memory."""
+    """Bytes that the batch takes in memory."""
 
 
 class SpillFile:
-    """Grows by batches, which are read in any order. Not for two threads at once.
+    """A file that grows by batches, which can be read in any order. Not for two threads at once.
 
-    The file has no name where the system allows that, so that it goes with the process however that ends. It is made
-    by the first write.
+    It has no name where the system allows that, so that it disappears with the process however that ends. The first
+    write creates it.
 
     Args:
-        directory: where it is; empty: the system's temporary directory.
-        what: names what it holds in errors.
+        directory: where the file is created; empty: the system's temporary directory.
+        what: names the contents in errors.
     """
 
     def __init__(self, directory: str, what: str) -> None:
@@ -45,11 +45,12 @@ class SpillFile:
 
     @property
     def size(self) -> int:
-        """Bytes written."""
+        """Bytes written so far."""
         return self._size
 
     def write(self, batch: Batch) -> Spilled:
-        """
+        """Appends the batch; gives where it is.
+
         Raises:
             FlinkrayError: there is no room, or no such directory.
         """
@@ -57,7 +58,7 @@ class SpillFile:
         try:
             if self._file is None:
                 self._file = tempfile.TemporaryFile(prefix="flinkray-", dir=self._directory or None)  # noqa: SIM115
-                # Of who dies nobody calls `close`.
+                # Nobody calls `close` where an owner is dropped after a failure.
                 self._finalizer = weakref.finalize(self, _close, self._file)
             self._file.seek(self._size)
             self._file.write(data)
@@ -68,7 +69,8 @@ class SpillFile:
         return spilled
 
     def read(self, spilled: Spilled) -> Batch:
-        """
+        """The batch that `write` put there.
+
         Raises:
             FlinkrayError: the file cannot be read.
         """
@@ -82,7 +84,7 @@ class SpillFile:
         return batch
 
     def close(self) -> None:
-        """Frees its room. Closing twice is harmless."""
+        """Frees the file's room on the disk. Closing twice is harmless."""
         if self._finalizer is not None:
             self._finalizer()
         self._file = None
@@ -96,5 +98,5 @@ class SpillFile:
 
 
 def _close(file: IO[bytes]) -> None:
-    with contextlib.suppress(OSError):  # what was not flushed for want of room does not matter any more
+    with contextlib.suppress(OSError):  # rows that were not flushed for lack of room are of no use any more
         file.close()

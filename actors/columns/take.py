@@ -1,4 +1,4 @@
-"""Rows and elements at places that are known to be there: what splits and joins batches takes them with."""
+"""Rows and elements at given indices, taken without a check of bounds: for indices that are known to be there."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ import pyarrow.compute as pc
 from flinkray.batches.batch import Batch
 from flinkray.batches.numpy_arrays import from_numpy
 
-# Below so many rows a second copy of event time costs less than finding out that it is one.
-_WORTH_LOOKING = 1024
+# With fewer rows copying event times twice costs less than finding out that they are a column of the batch.
+_FEWEST_TO_SHARE_TIMES = 1024
 
 
 def take_rows(batch: Batch, rows: npt.NDArray[np.integer[Any]]) -> Batch:
-    """The rows at these places, in that order; copies. As `Batch.take`, but nobody looks whether a place is there.
+    """The rows at these indices, in that order; copies. As `Batch.take`, but without a check of bounds.
 
-    Event time that lies in the memory of a column does so in the result.
+    Event times that share the memory of a column share that of the column in the result.
     """
     indices = from_numpy(rows)
     data = take(batch.data, indices)
@@ -31,34 +31,35 @@ def take_rows(batch: Batch, rows: npt.NDArray[np.integer[Any]]) -> Batch:
 
 
 def take(values: Any, indices: pa.Array) -> Any:
-    """The entries of an array, record batch or table at these places, each of which must be there: nobody looks."""
+    """The entries of an array, record batch or table at these indices, which must be within its bounds."""
     return pc.take(values, indices, boundscheck=False)
 
 
-def contiguous(places: npt.NDArray[np.int64]) -> npt.NDArray[np.int64] | slice:
-    """These places, as a slice if each is the one after that before: several times as quick an index."""
-    run = without_gaps(places)
-    return run if isinstance(run, slice) and (places[1:] > places[:-1]).all() else places
+def contiguous(indices: npt.NDArray[np.int64]) -> npt.NDArray[np.int64] | slice:
+    """The indices as a slice where each follows the one before it, since numpy takes a slice several times as quickly;
+    else the indices."""
+    found = without_gaps(indices)
+    return found if isinstance(found, slice) and (indices[1:] > indices[:-1]).all() else indices
 
 
 def without_gaps(ascending: npt.NDArray[np.int64]) -> npt.NDArray[np.int64] | slice:
-    """As `contiguous`, at once, of distinct places that ascend."""
-    is_run = len(ascending) > 0 and int(ascending[-1]) - int(ascending[0]) + 1 == len(ascending)
-    return slice(int(ascending[0]), int(ascending[-1]) + 1) if is_run else ascending
+    """As `contiguous`, in constant time, of distinct indices that ascend."""
+    has_no_gap = len(ascending) > 0 and int(ascending[-1]) - int(ascending[0]) + 1 == len(ascending)
+    return slice(int(ascending[0]), int(ascending[-1]) + 1) if has_no_gap else ascending
 
 
 def _same_column(data: pa.RecordBatch, times: pa.Array) -> int | None:
-    """The number of the column that is these event times; None: none is known to be."""
-    if len(times) < _WORTH_LOOKING:
+    """The index of the column that shares its memory with these event times; None: there is none, or too few rows."""
+    if len(times) < _FEWEST_TO_SHARE_TIMES:
         return None
-    place = _place(times)
+    address = _address(times)
     for number, arrow_type in enumerate(data.schema.types):
         if arrow_type.equals(times.type):
             column = data.column(number)
-            if _place(column) == place and not column.null_count:
+            if _address(column) == address and not column.null_count:
                 return number
     return None
 
 
-def _place(column: pa.Array) -> int:
+def _address(column: pa.Array) -> int:
     return int(column.buffers()[1].address + 8 * column.offset)

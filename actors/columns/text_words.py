@@ -1,6 +1,6 @@
-"""Texts and bytes as the 64-bit words that they are made of, eight bytes each, the first byte lowest.
+"""Texts and bytes as 64-bit words: eight bytes each, the first byte lowest.
 
-A text of up to eight bytes is one integer, which other columns' kernels are quick with.
+A text of up to eight bytes is one such integer, and integers are hashed and compared many at a time.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ Words = npt.NDArray[np.uint64]
 
 WORD_BYTES = 8
 
-# Words that are read at a time: they and what they are made of stay in the cache of a core, in memory that is not asked
-# of the system anew each time.
+# How many words are read at a time: so many, and what they are computed from, stay in the cache of a core, and in
+# memory that is not allocated anew each time.
 WORDS_AT_ONCE = 12 << 10
 
-# Of fewer words, two reads of each cost more than they save.
+# For fewer words than this, reading each of them twice costs more than it saves.
 _FEW_WORDS = 2048
 
 _TAIL_MASKS = np.array([(1 << (8 * count)) - 1 for count in range(WORD_BYTES + 1)], dtype=np.uint64)
@@ -30,19 +30,19 @@ class TextWords:
     """Reads words from anywhere in some bytes.
 
     Args:
-        base: the place of the first of these bytes, for who counts places from elsewhere.
+        base: the position of the first of these bytes, where callers count positions from another byte.
     """
 
     def __init__(self, data: npt.NDArray[np.uint8], base: int = 0) -> None:
         self._base = base
-        # With a word behind the last that is read.
+        # Padded, since a word behind the last one is read with it.
         padded = np.zeros(len(data) // WORD_BYTES + 2, dtype="<u8")
         padded.view(np.uint8)[: len(data)] = data
         self._words: Words = padded
         self._words_anywhere: Words = np.ndarray((len(data) + 1,), "<u8", padded, strides=(1,))
 
     def at(self, starts: npt.NDArray[Any], lengths: npt.NDArray[Any]) -> Words:
-        """The first bytes, up to eight, of the texts at these places; where they are fewer, zeros are behind them."""
+        """The first eight bytes of the texts at these positions; a shorter text is followed by zeros."""
         if len(starts) < _FEW_WORDS:
             few: Words = self._words_anywhere[starts - self._base].astype(np.uint64, copy=False)
             few &= _TAIL_MASKS.take(lengths, mode="clip")
@@ -67,5 +67,5 @@ class TextWords:
         shifts ^= _HIGHEST_SHIFT
         behind <<= shifts
         words |= behind
-        # What is longer than a word has the last mask, all ones.
+        # Texts that are longer than a word get the last mask, which is all ones.
         np.bitwise_and(words, _TAIL_MASKS.take(lengths, mode="clip"), out=read)

@@ -57,7 +57,7 @@ def key_columns(batch: Batch, selector: KeySelector, where: str) -> pa.RecordBat
     """The key of each row as columns: those named by the selector, or `key` (`key_0` ...) for a function's.
 
     Args:
-        where: names the operator in errors, for example "map (1/2)".
+        where: names the task or operator in errors, for example "map (1/2)".
     Raises:
         UnknownColumnError: the batch has no such column.
         UserFunctionError: the key function raised.
@@ -69,8 +69,8 @@ def key_columns(batch: Batch, selector: KeySelector, where: str) -> pa.RecordBat
 
 
 def key_values(columns: pa.RecordBatch) -> list[Any]:
-    """Each row's key as a Python value: the bare value of a single column, a tuple of several. Every NaN is NAN, also
-    within tuples."""
+    """Each row's key as a Python value: the bare value of a single column, a tuple of several. Every NaN is the one
+    object NAN, also within tuples."""
     lists = [_one_nan(to_values(column), column.type) for column in columns.columns]
     return lists[0] if len(lists) == 1 else list(zip(*lists, strict=True))
 
@@ -183,7 +183,9 @@ def key_groups(columns: pa.RecordBatch, max_parallelism: int) -> KeyGroups:
 def key_owners(columns: pa.RecordBatch, owners: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """`owners[key group]` of each row, where `owners` has an entry per key group."""
     groups = _key_groups(columns, len(owners))
-    rows: npt.NDArray[Any] = owners.take(groups, mode="clip")  # each is there, so that clipping costs nothing
+    rows: npt.NDArray[Any] = owners.take(
+        groups, mode="clip"
+    )  # all indices are within bounds, and clipping is numpy's quickest mode
     return rows
 
 
@@ -233,7 +235,7 @@ def _mix(values: Hashes) -> Hashes:
 
 
 class _NoStableHashError(Exception):
-    """There are no keys of that type."""
+    """Values of a type have no stable hash, so they cannot be keys."""
 
 
 def _hash_column(column: pa.Array, name: str) -> Hashes:
@@ -257,7 +259,7 @@ def _hash_array(array: pa.Array) -> Hashes:
 
 
 def _hash_values(array: pa.Array) -> Hashes:
-    """Hashes of an array that is not empty; what it gives for nulls means nothing."""
+    """The hashes of an array that is not empty; those of its nulls mean nothing."""
     types, arrow_type = pa.types, array.type
     if types.is_boolean(arrow_type):
         return _hash_integers(fixed_width(array.cast(pa.uint8()), np.dtype(np.uint8)))
@@ -311,7 +313,7 @@ def _hash_integers(values: npt.NDArray[Any]) -> Hashes:
 
 
 def _hash_times(array: pa.Array) -> Hashes:
-    """By their nanoseconds modulo 2^64, so that times hash equal in whatever unit they are stored."""
+    """Hashes of times: by their nanoseconds modulo 2^64, so that times hash equal in whatever unit they are stored."""
     arrow_type = array.type
     stored = fixed_width(array, np.dtype(f"int{arrow_type.bit_width}")).astype(np.int64, copy=False)
     unit = "day" if pa.types.is_date32(arrow_type) else getattr(arrow_type, "unit", "ms")  # date64 has milliseconds
@@ -335,8 +337,8 @@ def _hash_floats(values: npt.NDArray[Any]) -> Hashes:
 
 
 def _hash_decimals(array: pa.Array) -> Hashes:
-    """By value, not by scale: the scale that Arrow infers differs from batch to batch. A whole number of 64 bits hashes
-    as that number."""
+    """Hashes by value, not by scale: the scale that Arrow infers differs from batch to batch. A whole number of 64 bits
+    hashes as that number."""
     encoded = array.dictionary_encode()
     parts = [_without_scale(value) for value in encoded.dictionary.to_pylist()]
     is_word = np.array([not scale and -(2**63) <= number < 2**63 for number, scale in parts], np.bool_)
@@ -351,7 +353,7 @@ def _hash_decimals(array: pa.Array) -> Hashes:
 
 
 def _without_scale(value: decimal.Decimal) -> tuple[int, int]:
-    """The number's digits without zeros at its end, and how many of them are behind the point."""
+    """The digits of the value as a number without zeros at its end, and how many of them are behind the point."""
     sign, digits, exponent = value.as_tuple()
     scale, number = -int(exponent), int("".join(map(str, digits)))
     while scale > 0 and number % 10 == 0:
@@ -387,14 +389,14 @@ def _hash_slices(
         hashes[some] = _hash_some(words, starts[some], lengths[some])
     long_rows = np.flatnonzero(lengths > _LONG_VALUE_BYTES)
     if len(long_rows):
-        places = zip((starts[long_rows] - base).tolist(), lengths[long_rows].tolist(), strict=True)
-        digests = [hashlib.blake2b(data[at : at + length].tobytes(), digest_size=8).digest() for at, length in places]
+        ranges = zip((starts[long_rows] - base).tolist(), lengths[long_rows].tolist(), strict=True)
+        digests = [hashlib.blake2b(data[at : at + length].tobytes(), digest_size=8).digest() for at, length in ranges]
         hashes[long_rows] = _mix(np.frombuffer(b"".join(digests), "<u8").astype(np.uint64))
     return hashes
 
 
 def _hash_some(words: TextWords, starts: npt.NDArray[Any], lengths: npt.NDArray[Any]) -> Hashes:
-    """Eight bytes of every row at a time; what it gives for long ones means nothing."""
+    """Hashes eight bytes of every row at a time; the hashes of long values mean nothing."""
     hashes = lengths.astype(np.uint64)
     hashes *= _MIX_2
     hashes += _INCREMENT
@@ -411,7 +413,7 @@ def _hash_some(words: TextWords, starts: npt.NDArray[Any], lengths: npt.NDArray[
 
 
 def _absorb(hashes: Hashes, words: Words) -> None:
-    """Takes the next word of each row in; `words` are used up."""
+    """Mixes the next word of each row into its hash; overwrites `words`."""
     hashes ^= words
     hashes *= _WORD
     hashes ^= np.right_shift(hashes, _SHIFT_32, out=words)

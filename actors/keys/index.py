@@ -43,14 +43,14 @@ class KeyIndex:
         self._types: list[pa.DataType] = []
         self._chunks: list[pa.RecordBatch] = []
         self._longest = 0
-        """Bytes of a key, at most."""
+        """Bytes of the largest key."""
         self._size = 0
-        self._places: Ids | None = None
-        """The numbers of the keys by what the columns' indices found, where these are not the same: of texts with one
-        hash in a batch, all but the first are found behind the batch's other keys."""
+        self._renumbered: Ids | None = None
+        """The number of each key by the number that the columns' indices gave it; None: these are the same. They differ
+        where texts of a batch share a hash: all but the first of them are found after the batch's other keys."""
 
     def __len__(self) -> int:
-        """How many keys there are; their numbers are 0 ... len - 1."""
+        """How many keys are numbered; their numbers are 0 ... len - 1."""
         return self._size
 
     def ids(self, columns: pa.RecordBatch) -> Ids:
@@ -65,7 +65,7 @@ class KeyIndex:
         found = self._found(columns)
         if self._found_size() > self._size:
             self._remember(columns, found)
-        return found if self._places is None else self._places[found]
+        return found if self._renumbered is None else self._renumbered[found]
 
     def _found(self, columns: pa.RecordBatch) -> Ids:
         ids = self._columns[0].ids(columns.column(0))
@@ -78,23 +78,23 @@ class KeyIndex:
         return (self._pairs[-1] if self._pairs else self._columns[0]).size
 
     def key_columns(self) -> Columns | None:
-        """All keys in the order of their numbers: what `ids` of a new index restores. None before the first."""
+        """All keys in the order of their numbers, which `ids` of a new index restores; None before the first."""
         self._chunks = coalesced(self._chunks)
         if len(self._chunks) > 1:
             return pa.Table.from_batches(self._chunks)
         return self._chunks[0] if self._chunks else None
 
     def take(self, ids: Ids | slice) -> Columns:
-        """The keys with these numbers, one row for each; there must be some key."""
+        """The keys with these numbers, a row for each. At least one key must be numbered."""
         keys = self.key_columns()
         if keys is None:
             raise ValueError("no key has been numbered yet")
-        where = ids if isinstance(ids, slice) else contiguous(ids)
-        if isinstance(where, slice):
-            return keys.slice(where.start, where.stop - where.start)
-        if isinstance(keys, pa.Table) or not fits(self._longest * len(where)):
-            return take_rows_as_table(keys, where)
-        return take(keys, from_numpy(where))
+        rows = ids if isinstance(ids, slice) else contiguous(ids)
+        if isinstance(rows, slice):
+            return keys.slice(rows.start, rows.stop - rows.start)
+        if isinstance(keys, pa.Table) or not fits(self._longest * len(rows)):
+            return take_rows_as_table(keys, rows)
+        return take(keys, from_numpy(rows))
 
     def retain(self, ids: Ids) -> None:
         """Forgets all other keys, and numbers these distinct ones anew: ids[0] becomes 0, ids[1] becomes 1, ..."""
@@ -102,31 +102,31 @@ class KeyIndex:
             self._rebuild(self.take(ids), self._types)
 
     def _remember(self, columns: pa.RecordBatch, found: Ids) -> None:
-        """Numbers the keys that are new among those found, and keeps them."""
+        """Numbers the keys that are new among those found, and stores them."""
         size = self._found_size()
         rows = np.flatnonzero(found >= self._size)[::-1]
         first_rows = np.empty(size - self._size, np.int64)
         first_rows[found[rows] - self._size] = rows  # the last write wins, which is the first row of each
-        if self._places is not None or np.any(first_rows[1:] < first_rows[:-1]):
+        if self._renumbered is not None or np.any(first_rows[1:] < first_rows[:-1]):
             order = order_by(first_rows)
-            places = np.empty(size, np.int64)
-            places[: self._size] = np.arange(self._size) if self._places is None else self._places
-            places[self._size + order] = np.arange(self._size, size)
-            self._places, first_rows = places, first_rows[order]
-        kept = columns.take(from_numpy(first_rows))
-        # Without what a schema says besides: that may change from batch to batch.
-        self._chunks.append(pa.RecordBatch.from_arrays(kept.columns, names=kept.schema.names))
-        self._longest = max(self._longest, int(np.max(row_sizes(kept))))
+            renumbered = np.empty(size, np.int64)
+            renumbered[: self._size] = np.arange(self._size) if self._renumbered is None else self._renumbered
+            renumbered[self._size + order] = np.arange(self._size, size)
+            self._renumbered, first_rows = renumbered, first_rows[order]
+        new = columns.take(from_numpy(first_rows))
+        # Without the metadata of the schema, which may change from batch to batch.
+        self._chunks.append(pa.RecordBatch.from_arrays(new.columns, names=new.schema.names))
+        self._longest = max(self._longest, int(np.max(row_sizes(new))))
         self._size = size
 
     # -- types
 
     def _adapt(self, columns: pa.RecordBatch) -> pa.RecordBatch:
         """The columns in the types of the index, which is widened first where it has to be."""
-        if columns.schema.types == self._types:  # of which none is a dictionary
+        if columns.schema.types == self._types:  # none of these types is a dictionary
             return columns
-        plain = [_plain(column) for column in columns.columns]
-        types = [column.type for column in plain]
+        decoded = [_decoded(column) for column in columns.columns]
+        types = [column.type for column in decoded]
         if not self._columns:
             self._build(types)
         elif types != self._types:
@@ -134,8 +134,8 @@ class KeyIndex:
             merged = [self._merged(*both) for both in zip(names, self._types, types, strict=True)]
             if merged != self._types:
                 self._widen(merged)
-            plain = [_cast(*both) for both in zip(plain, merged, names, strict=True)]
-        return pa.RecordBatch.from_arrays(plain, names=columns.schema.names)
+            decoded = [_cast(*both) for both in zip(decoded, merged, names, strict=True)]
+        return pa.RecordBatch.from_arrays(decoded, names=columns.schema.names)
 
     def _merged(self, name: str, old: pa.DataType, new: pa.DataType) -> pa.DataType:
         merged = unify_types(old, new)
@@ -147,7 +147,7 @@ class KeyIndex:
         return merged
 
     def _build(self, types: list[pa.DataType]) -> None:
-        self._places = None
+        self._renumbered = None
         self._types = types
         self._columns = [_column_index(arrow_type) for arrow_type in types]
         self._pairs = [PairIndex() for _ in types[1:]]
@@ -168,7 +168,7 @@ class KeyIndex:
             self.ids(batch)
 
 
-def _plain(column: pa.Array) -> pa.Array:
+def _decoded(column: pa.Array) -> pa.Array:
     return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
 
 
@@ -190,11 +190,11 @@ class _ColumnIndex(Protocol):
 
 def _column_index(arrow_type: pa.DataType) -> _ColumnIndex:
     if isinstance(arrow_type, pa.BaseExtensionType):
-        return _Stored(arrow_type)
+        return _ExtensionIndex(arrow_type)
     words = _words_of(arrow_type)
     if words is not None:
-        return _Words(words)
-    return TextIndex() if any(is_text(arrow_type) for is_text in _TEXTS) else _Values(arrow_type)
+        return _FixedWidthIndex(words)
+    return TextIndex() if any(is_text(arrow_type) for is_text in _TEXTS) else _DictIndex(arrow_type)
 
 
 _TEXTS = (
@@ -209,7 +209,7 @@ _TEXTS = (
 
 
 def _words_of(arrow_type: pa.DataType) -> Callable[[pa.Array], Ids] | None:
-    """A function that gives equal values of the type, and only these, equal 64-bit words; None: it has none."""
+    """A function that gives equal values of the type, and only these, equal 64-bit words; None: the type has none."""
     types = pa.types
     if types.is_null(arrow_type):
         return lambda column: np.zeros(len(column), np.int64)
@@ -238,8 +238,8 @@ def _float_words(values: npt.NDArray[Any]) -> Ids:
     return words
 
 
-class _Words:
-    """Numbers fixed-width values."""
+class _FixedWidthIndex:
+    """Numbers fixed-width values by the 64-bit words that stand for them."""
 
     def __init__(self, words: Callable[[pa.Array], Ids]) -> None:
         self._words = words
@@ -254,8 +254,8 @@ class _Words:
         return self._integers.ids(self._words(column), nulls)
 
 
-class _Stored:
-    """Numbers values of an extension type by what they are stored as."""
+class _ExtensionIndex:
+    """Numbers values of an extension type by the values that store them."""
 
     def __init__(self, arrow_type: pa.BaseExtensionType) -> None:
         self._index = _column_index(stored_type(arrow_type))
@@ -268,8 +268,8 @@ class _Stored:
         return self._index.ids(stored(column))
 
 
-class _Values:
-    """Numbers values of any other type, by the distinct ones of each batch."""
+class _DictIndex:
+    """Numbers values of any other type in a dict, by the distinct values of each batch."""
 
     def __init__(self, arrow_type: pa.DataType) -> None:
         self._numbers: defaultdict[Any, int] = defaultdict()

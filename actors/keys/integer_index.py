@@ -1,4 +1,7 @@
-"""Dense numbers for 64-bit integers, and for pairs of small ones: 0 for the first that came, 1 for the next."""
+"""Dense numbers for 64-bit integers, and for pairs of small ones: 0 for the first integer that came, 1 for the next.
+
+A table of one of two forms finds them: a direct one has an entry for each integer of a range, a hashed one is searched
+by open addressing."""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ Ids = npt.NDArray[np.int64]
 
 _EMPTY = -1
 _FIRST_MARK = -2
-"""While integers are added by open addressing, a slot holds this less the row that is to have it."""
+"""While integers are added to a hashed table, an entry that row i has claimed holds this value less i."""
 
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 _SHIFT = np.uint64(29)
@@ -21,27 +24,27 @@ _HIGHEST = (1 << 63) - 1
 
 _SMALLEST_TABLE = 1024
 
-# Integers that lie together have a place each, which need not be searched, while there are not many more places than
-# integers. The rows of the batch that is being added count as integers.
-_PLACES_ALWAYS = 1 << 16
-_PLACES_PER_INTEGER = 8
-# Up to 8 MiB of places there may be many more of them.
-_PLACES_PER_INTEGER_OF_FEW = 64
-_PLACES_OF_FEW = 1 << 21
+# A table is direct while it has not many more entries than there are integers. The rows of the batch that is being
+# added count as integers.
+_ENTRIES_ALWAYS = 1 << 16
+_ENTRIES_PER_INTEGER = 8
+# Up to 8 MiB of entries there may be many more of them.
+_ENTRIES_PER_INTEGER_OF_FEW = 64
+_ENTRIES_OF_FEW = 1 << 21
 
-# Tables grow by so many integers at a time, so that what is copied on the way stays small beside the table.
+# A new table is filled with so many integers at a time, so that temporary arrays stay small beside it.
 _INSERTED_AT_ONCE = 1 << 20
 
 _NONE: Ids = np.empty(0, np.int64)
 
 
 class IntegerIndex:
-    """Integers that lie together are looked up by their distance from the lowest, others by open addressing; all
-    rows of a batch in step. Belongs to one thread.
+    """Numbers integers. Those that lie together are looked up by their distance from the lowest, others by open
+    addressing; all rows of a batch at once. Belongs to one thread.
 
     The table holds numbers only, in 32 bits where it is large and these are enough; the integers are in an array by
-    number. So there are 16 to 24 bytes per integer in all, of which a lookup reads 12; where integers just about lie
-    together up to 40, or 8 MiB, of which it reads 4.
+    number. That takes 16 to 24 bytes per integer, of which a lookup reads 12. A direct table with as many spare entries
+    as are allowed takes up to 40 bytes per integer, or 8 MiB in all, and a lookup reads 4 bytes of it.
     """
 
     def __init__(self) -> None:
@@ -49,19 +52,19 @@ class IntegerIndex:
         self._null_id = _EMPTY
         self._words: Ids = np.zeros(_SMALLEST_TABLE, np.int64)
         self._lowest, self._highest = _HIGHEST, _LOWEST
-        """Of the integers in the table."""
+        """The bounds of the integers in the table."""
         self._is_direct = True
         self._low = 0
-        """Direct: which integer has the first place."""
+        """In a direct table: the integer that has the first entry."""
         self._allocate(0)
 
     @property
     def words(self) -> Ids:
-        """The integers by number, 0 for null; to be read only, before the next `ids`."""
+        """The integers by number, 0 for null; to be read only, and only before the next `ids`."""
         return self._words[: self.size]
 
     def ids(self, words: Ids, nulls: npt.NDArray[np.bool_] | None = None) -> Ids:
-        """The number of each word; one more number for all rows where `nulls` is true."""
+        """The number of each integer; all rows where `nulls` is true share a number of their own."""
         ids = self._find_direct(words) if self._is_direct else self._find_hashed(words)
         if nulls is not None:
             ids[nulls] = self._null_id
@@ -71,7 +74,7 @@ class IntegerIndex:
         return ids
 
     def ids_from(self, base: int, distances: Ids, end: int) -> Ids:
-        """The number of each word that lies so far, below `end`, above `base`."""
+        """The number of each integer `base + distance`; all distances are from 0 to `end` - 1."""
         first = base - self._low
         if not self._is_direct or first < 0 or first + end > len(self._table):
             return self.ids(base + distances)
@@ -84,33 +87,34 @@ class IntegerIndex:
     # -- finding
 
     def _find_direct(self, words: Ids) -> Ids:
-        places = words - self._low if self._low else words
-        unsigned, end = places.view(np.uint64), len(self._table)
-        if unsigned.max(initial=0) < end:  # and with that checked, clipping costs nothing
-            return self._table.take(places, mode="clip").astype(np.int64, copy=False)
+        entries = words - self._low if self._low else words
+        unsigned, end = entries.view(np.uint64), len(self._table)
+        if unsigned.max(initial=0) < end:  # so all are within bounds, and clipping is numpy's quickest mode
+            return self._table.take(entries, mode="clip").astype(np.int64, copy=False)
         is_inside = unsigned < end
         ids = np.full(len(words), _EMPTY, np.int64)
-        ids[is_inside] = self._table[places[is_inside]]
+        ids[is_inside] = self._table[entries[is_inside]]
         return ids
 
-    def _slots(self, words: Ids) -> Ids:
-        """Where to look for each word first; then 1, 2, 3 ... slots on, which clusters little and leaves none out."""
+    def _first_entries(self, words: Ids) -> Ids:
+        """The entry at which the search for each integer begins. It goes on by 1, 2, 3 ... entries, which clusters
+        little and comes to every entry."""
         mixed = words.view(np.uint64) * _MULTIPLIER
         mixed ^= mixed >> _SHIFT
         mixed *= _MULTIPLIER
-        mixed >>= self._slot_shift
+        mixed >>= self._hash_shift
         return mixed.view(np.int64)
 
     def _find_hashed(self, words: Ids) -> Ids:
-        slots = self._slots(words)
-        ids = self._table[slots].astype(np.int64, copy=False)
-        # What _EMPTY reads, the last word, does not matter.
+        entries = self._first_entries(words)
+        ids = self._table[entries].astype(np.int64, copy=False)
+        # An entry that is _EMPTY reads the last integer here, which does not matter.
         open_rows = np.flatnonzero((self._words[ids] != words) & (ids != _EMPTY))
         step = 0
         while len(open_rows):
             step += 1
-            slots[open_rows] = (slots[open_rows] + step) & self._mask
-            found = self._table[slots[open_rows]]
+            entries[open_rows] = (entries[open_rows] + step) & self._mask
+            found = self._table[entries[open_rows]]
             ids[open_rows] = found
             open_rows = open_rows[(self._words[found] != words[open_rows]) & (found != _EMPTY)]
         return ids
@@ -118,17 +122,17 @@ class IntegerIndex:
     # -- adding
 
     def _add(self, words: Ids, nulls: npt.NDArray[np.bool_] | None) -> Ids:
-        """Numbers for words that are not in the table yet, in order of first appearance."""
+        """Numbers integers that are not in the table yet, in order of first appearance."""
         if nulls is not None and nulls.any():
             return self._add_with_null(words, nulls)
         self._make_room(words)
         if self._is_direct:
             return self._enter(words, words - self._low)
         before, room = self.size, (self._mask + 1) // 2 - self.size
-        ids = self._enter_claimed(words[:room], self._claimed_slots(words[:room]))
+        ids = self._enter_claimed(words[:room], self._claimed_entries(words[:room]))
         if room >= len(words):
             return ids
-        # The others are taken to repeat as much as these.
+        # The others are assumed to repeat as often as these.
         self._grow(self.size + (self.size - before) * (len(words) - room) // room)
         return np.concatenate([ids, self.ids(words[room:])])
 
@@ -145,45 +149,45 @@ class IntegerIndex:
             ids[after] = self.ids(words[after])
         return ids
 
-    def _enter(self, words: Ids, places: Ids) -> Ids:
-        """Numbers words that are new, each of which has a place of its own, and gives each row's number."""
+    def _enter(self, words: Ids, entries: Ids) -> Ids:
+        """Numbers new integers, each of which has an entry of its own, and gives each row's number."""
         numbers = np.arange(self.size, self.size + len(words))
-        self._table[places[::-1]] = numbers[::-1]  # the last write wins, which is the first row of each
-        found = self._table[places]
+        self._table[entries[::-1]] = numbers[::-1]  # the last write wins, which is the first row of each
+        found = self._table[entries]
         is_first = found == numbers
         if is_first.all():
             self._number(words)
             return numbers
-        return self._closed_up(words, places, is_first, found - self.size)
+        return self._closed_up(words, entries, is_first, found - self.size)
 
-    def _enter_claimed(self, words: Ids, slots: Ids) -> Ids:
-        """As `_enter`, where each slot has the mark of its word's first row."""
-        first_rows = _FIRST_MARK - self._table[slots].astype(np.int64)
-        return self._closed_up(words, slots, first_rows == np.arange(len(words)), first_rows)
+    def _enter_claimed(self, words: Ids, entries: Ids) -> Ids:
+        """As `_enter`, where each entry has the mark of its integer's first row."""
+        first_rows = _FIRST_MARK - self._table[entries].astype(np.int64)
+        return self._closed_up(words, entries, first_rows == np.arange(len(words)), first_rows)
 
-    def _closed_up(self, words: Ids, places: Ids, is_first: npt.NDArray[np.bool_], first_rows: Ids) -> Ids:
-        """Numbers the first row of each word, in their order, and gives each row the number of its word's first."""
+    def _closed_up(self, words: Ids, entries: Ids, is_first: npt.NDArray[np.bool_], first_rows: Ids) -> Ids:
+        """Numbers the first row of each integer, in order, and gives each row the number of its integer's first row."""
         numbers: Ids = np.cumsum(is_first, dtype=np.int64)
         numbers += self.size - 1
-        self._table[places[is_first]] = numbers[is_first]
+        self._table[entries[is_first]] = numbers[is_first]
         self._number(words[is_first])
         return numbers.take(first_rows)
 
-    def _claimed_slots(self, words: Ids) -> Ids:
-        """The slot of each new word, which holds the mark of the word's first row."""
-        slots = self._slots(words)
+    def _claimed_entries(self, words: Ids) -> Ids:
+        """The entry of each new integer, which holds the mark of the integer's first row."""
+        entries = self._first_entries(words)
         rows = np.arange(len(words))
         step = 0
         while len(rows):
             step += 1
-            tried = slots[rows]
+            tried = entries[rows]
             free = np.flatnonzero(self._table[tried] == _EMPTY)[::-1]
-            self._table[tried[free]] = _FIRST_MARK - rows[free]  # the last write wins: the first row of each word
-            holders = _FIRST_MARK - self._table[tried].astype(np.int64)  # a slot of an older word has no such row
+            self._table[tried[free]] = _FIRST_MARK - rows[free]  # the last write wins: the first row of each integer
+            holders = _FIRST_MARK - self._table[tried].astype(np.int64)  # an entry of an older integer has no such row
             is_lost = (holders < 0) | (words[np.maximum(holders, 0)] != words[rows])
             rows = rows[is_lost]
-            slots[rows] = (slots[rows] + step) & self._mask
-        return slots
+            entries[rows] = (entries[rows] + step) & self._mask
+        return entries
 
     def _number(self, words: Ids) -> None:
         size = self.size + len(words)
@@ -195,40 +199,40 @@ class IntegerIndex:
     # -- growing
 
     def _make_room(self, words: Ids) -> None:
-        """A place for each of the words, if the table is direct then; else for one at least."""
+        """Makes room for each of the integers, if the table is direct then; else for at least one."""
         lowest, highest = int(words.min()), int(words.max())
         goes_down = lowest < self._lowest <= self._highest
         self._lowest, self._highest = min(self._lowest, lowest), max(self._highest, highest)
-        places = self._highest - self._lowest + 1
+        entries = self._highest - self._lowest + 1
         if not self._is_direct:
             if 2 * self.size > self._mask:
                 self._grow(self.size)
-        elif places > _most_places(self.size + len(words)):
+        elif entries > _most_entries(self.size + len(words)):
             self._is_direct = False
             self._rebuild(_capacity(self.size))
         elif self._lowest < self._low or self._highest >= self._low + len(self._table):
-            self._lay_out(places, goes_down)
+            self._lay_out(entries, goes_down)
 
     def _grow(self, size: int) -> None:
         """A new table with room for one more integer than that at least."""
-        places = self._highest - self._lowest + 1
-        if places <= _most_places(size):
+        entries = self._highest - self._lowest + 1
+        if entries <= _most_entries(size):
             self._is_direct = True
-            self._lay_out(places, False)
+            self._lay_out(entries, False)
         else:
             self._rebuild(_capacity(size))
 
-    def _lay_out(self, places: int, goes_down: bool) -> None:
-        """A direct table for that many places, with some to spare where the integers are going."""
-        length = max(_SMALLEST_TABLE, _power_of_two(places))
+    def _lay_out(self, entries: int, goes_down: bool) -> None:
+        """Makes a direct table with that many entries, and some to spare in the direction in which integers grow."""
+        length = max(_SMALLEST_TABLE, _power_of_two(entries))
         if self._lowest >= 0 and self._highest < length:
-            self._low = 0  # an integer is its place
+            self._low = 0  # an integer is the index of its own entry
         else:
             self._low = max(self._highest - length + 1, _LOWEST) if goes_down else self._lowest
         self._rebuild(length)
 
     def _rebuild(self, capacity: int) -> None:
-        """Makes a table of all integers that have a number."""
+        """Makes a new table of all integers that have a number."""
         self._allocate(capacity)
         for start in range(0, self.size, _INSERTED_AT_ONCE):
             numbers = np.arange(start, min(self.size, start + _INSERTED_AT_ONCE))
@@ -238,24 +242,24 @@ class IntegerIndex:
             if self._is_direct:
                 self._table[words - self._low] = numbers
             else:
-                self._insert(self._slots(words), numbers)
+                self._insert(self._first_entries(words), numbers)
 
-    def _insert(self, slots: Ids, numbers: Ids) -> None:
-        """Distinct words that are not in the table. Of those that meet in a slot one wins, the others go on."""
+    def _insert(self, entries: Ids, numbers: Ids) -> None:
+        """Enters distinct integers that are not in the table. Of those that meet at an entry one wins, others go on."""
         step = 0
-        while len(slots):
+        while len(entries):
             step += 1
-            is_free = self._table[slots] == _EMPTY
-            self._table[slots[is_free]] = numbers[is_free]
-            lost = self._table[slots] != numbers
+            is_free = self._table[entries] == _EMPTY
+            self._table[entries[is_free]] = numbers[is_free]
+            lost = self._table[entries] != numbers
             numbers = numbers[lost]
-            slots = (slots[lost] + step) & self._mask
+            entries = (entries[lost] + step) & self._mask
 
     def _allocate(self, capacity: int) -> None:
         self._mask = capacity - 1
-        self._slot_shift = np.uint64(64 - capacity.bit_length() + 1)
-        # A small table stays in the cache as it is, and what is read from it needs no cast.
-        is_large = not self._is_direct or capacity > _PLACES_ALWAYS
+        self._hash_shift = np.uint64(64 - capacity.bit_length() + 1)
+        # A small table stays in the cache with 64 bits too, and then what is read from it needs no cast.
+        is_large = not self._is_direct or capacity > _ENTRIES_ALWAYS
         self._table: npt.NDArray[Any] = np.empty(0, np.int32)  # before the new one is made
         self._table = np.full(capacity, _EMPTY, np.int32 if is_large and capacity < 2**31 else np.int64)
 
@@ -300,18 +304,18 @@ class PairIndex:
 
 
 def _missing(ids: Ids) -> Ids:
-    """Which rows have no number."""
+    """The rows that have no number."""
     return np.flatnonzero(ids == _EMPTY) if ids.min(initial=0) == _EMPTY else _NONE
 
 
-def _most_places(integers: int) -> int:
-    """With how many places a table may be direct."""
-    of_few = min(_PLACES_PER_INTEGER_OF_FEW * integers, _PLACES_OF_FEW)
-    return max(_PLACES_ALWAYS, of_few, _PLACES_PER_INTEGER * integers)
+def _most_entries(integers: int) -> int:
+    """How many entries a direct table of so many integers may have."""
+    of_few = min(_ENTRIES_PER_INTEGER_OF_FEW * integers, _ENTRIES_OF_FEW)
+    return max(_ENTRIES_ALWAYS, of_few, _ENTRIES_PER_INTEGER * integers)
 
 
 def _capacity(integers: int) -> int:
-    """Of an open table in which there is room for one more than that many."""
+    """The capacity of a hashed table in which there is room for one more than so many integers."""
     return max(_SMALLEST_TABLE, _power_of_two(2 * integers + 2))
 
 

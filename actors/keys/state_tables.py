@@ -23,29 +23,29 @@ _WIDTH = "key columns"
 
 
 class StateRows(Struct, frozen=True):
-    """Rows of state that have the same columns."""
+    """Rows of restored state that have the same columns."""
 
     keys: pa.RecordBatch | None
-    """The key of each row; None: the operator is not keyed."""
+    """The key columns of the rows; None: the operator is not keyed."""
     columns: Mapping[str, pa.Array]
     metadata: Mapping[str, bytes]
     num_rows: int
 
     def columns_of(self, name: str) -> dict[str, pa.Array]:
-        """The columns `name:...`, by what comes behind. That has no colon, while the name may have some."""
+        """The columns that are called `name:short`, by their short name, which has no colon; `name` may have some."""
         prefix = f"{name}:"
         behind = {column: column[len(prefix) :] for column in self.columns if column.startswith(prefix)}
         return {short: self.columns[column] for column, short in behind.items() if ":" not in short}
 
     def take(self, rows: npt.NDArray[np.int64]) -> StateRows:
-        picked = from_numpy(rows)
-        keys = None if self.keys is None else self.keys.take(picked)
-        columns = {name: column.take(picked) for name, column in self.columns.items()}
+        indices = from_numpy(rows)
+        keys = None if self.keys is None else self.keys.take(indices)
+        columns = {name: column.take(indices) for name, column in self.columns.items()}
         return StateRows(keys, columns, self.metadata, len(rows))
 
 
 class KeyedTables(Struct, frozen=True):
-    """Makes the tables of one operator subtask; any thread may call it."""
+    """Makes the tables of keyed state of one operator subtask; any thread may call it."""
 
     max_parallelism: int
     owned: range
@@ -66,8 +66,8 @@ class KeyedTables(Struct, frozen=True):
 
         Args:
             keys: the key columns, a row per key; None: the operator is not keyed, so all rows stay together.
-            ids: None: row i belongs to key i.
-            metadata: comes back with the rows.
+            ids: the row of `keys` that each row belongs to; None: row i belongs to key i.
+            metadata: is stored in the schema, and comes back with the rows.
         """
         if keys is None:
             rows = len(next(iter(columns.values())))
@@ -83,11 +83,11 @@ class KeyedTables(Struct, frozen=True):
     def grouped(
         self, groups: npt.NDArray[np.int32], columns: Mapping[str, pa.Array], metadata: Mapping[str, bytes]
     ) -> KeyedTable:
-        """A table whose row i is of key group `groups[i]`; `columns` hold the keys in a form of their own, if any."""
+        """A table whose row i is of key group `groups[i]`; keys, if there are any, are among the `columns`."""
         return _table(groups, list(columns.items()), {**metadata, _WIDTH: b"0"})
 
     def _check(self, groups: npt.NDArray[np.int32], keys: Columns) -> None:
-        """Rows of other subtasks' groups would be lost: no restored subtask would look for them here."""
+        """Raises CheckpointError where a row is of another subtask's key group: it would not be found when restored."""
         strange = np.flatnonzero((groups < self.owned.start) | (groups >= self.owned.stop))
         if len(strange):
             key = keys.slice(int(strange[0]), 1).to_pylist()[0]
@@ -106,29 +106,29 @@ def _table(
 
 
 def state_rows(pieces: Iterable[pa.Table]) -> list[StateRows]:
-    """The pieces of a part put together: those with the same columns, in their order, in as few as have room for their
-    text; rows of one key may then be in several."""
-    together: list[list[pa.Table]] = []
+    """The pieces of a part, coalesced: those with the same columns in as few StateRows as have room for their text, in
+    order; rows of one key may be in several."""
+    by_schema: list[list[pa.Table]] = []
     for piece in pieces:
-        for tables in together:
+        for tables in by_schema:
             if tables[0].schema.equals(piece.schema, check_metadata=True):
                 tables.append(piece)
                 break
         else:
-            together.append([piece])
-    batches = [[batch for table in tables for batch in table.to_batches()] for tables in together]
-    return [_rows_of(whole) for same in batches for whole in coalesced(same)]
+            by_schema.append([piece])
+    batches = [[batch for table in tables for batch in table.to_batches()] for tables in by_schema]
+    return [_rows_of(batch) for same in batches for batch in coalesced(same)]
 
 
-def _rows_of(whole: pa.RecordBatch) -> StateRows:
-    metadata = {name.decode(): value for name, value in whole.schema.metadata.items()}
+def _rows_of(batch: pa.RecordBatch) -> StateRows:
+    metadata = {name.decode(): value for name, value in batch.schema.metadata.items()}
     width = int(metadata[_WIDTH])
     keys = None
     if width:
-        names = [name.removeprefix(_KEY) for name in whole.schema.names[:width]]
-        keys = pa.RecordBatch.from_arrays(whole.columns[:width], names=names)
-    columns = dict(zip(whole.schema.names[width:], whole.columns[width:], strict=True))
-    return StateRows(keys, columns, metadata, whole.num_rows)
+        names = [name.removeprefix(_KEY) for name in batch.schema.names[:width]]
+        keys = pa.RecordBatch.from_arrays(batch.columns[:width], names=names)
+    columns = dict(zip(batch.schema.names[width:], batch.columns[width:], strict=True))
+    return StateRows(keys, columns, metadata, batch.num_rows)
 
 
 def check_same(rows: StateRows, name: str, now: str, where: str) -> None:
@@ -142,7 +142,7 @@ def check_same(rows: StateRows, name: str, now: str, where: str) -> None:
 
 
 def same_rows(pieces: Iterable[pa.Table], name: str, now: str, where: str) -> list[StateRows]:
-    """As `state_rows`, of pieces all of which `check_same` lets pass."""
+    """As `state_rows`; raises as `check_same` where one of the pieces differs."""
     parts = state_rows(pieces)
     for part in parts:
         check_same(part, name, now, where)
@@ -150,10 +150,11 @@ def same_rows(pieces: Iterable[pa.Table], name: str, now: str, where: str) -> li
 
 
 def types_to_bytes(types: Mapping[str, pa.DataType]) -> bytes:
-    """For metadata."""
+    """Types by name as bytes, for the metadata of a table."""
     return bytes(pa.schema(list(types.items())).serialize())
 
 
 def types_from_bytes(data: bytes) -> dict[str, pa.DataType]:
+    """The types that `types_to_bytes` stored."""
     schema = pa.ipc.read_schema(pa.py_buffer(data))
     return dict(zip(schema.names, schema.types, strict=True))

@@ -14,13 +14,14 @@ from actors.keys.hashes import key_hashes
 from actors.keys.integer_index import Ids, IntegerIndex
 from flinkray.batches.numpy_arrays import as_numpy, from_numpy
 
-# Takes a hash on to another one, for a text whose own is that of another text. Odd, so that it loses nothing.
+# Leads from a hash to the next one to try, for a text whose own hash is that of another text. Odd, so that the
+# multiplication loses nothing.
 _NEXT_HASH = np.int64(0x2545F4914F6CDD1D)
 
-# Up to so many bytes hashing the text of every row, and comparing it, costs less than finding the distinct ones.
+# Up to so many bytes per text, hashing and comparing the text of every row costs less than finding the distinct ones.
 _LONGEST_OF_ROWS = 48
 
-# With so many rows to a text finding the distinct ones costs less, however short they are.
+# With so many rows per text, finding the distinct ones costs less, however short they are.
 _MANY_ROWS_PER_TEXT = 8
 
 _FIRST_CAPACITY = 1024
@@ -29,16 +30,18 @@ Flags = npt.NDArray[np.bool_]
 
 
 class TextIndex:
-    """Numbers 64-bit words: a text of up to eight bytes is one, of a longer one its hash. What is found by a hash is
-    compared with what was asked for, so that texts with equal hashes are told apart. Takes 9 bytes beside a text's
-    own, and what IntegerIndex takes. Belongs to one thread."""
+    """Numbers texts by 64-bit words: a text of up to eight bytes is a word, a longer one has its hash as its word.
+
+    A text that is found by its hash is compared with the one asked for, so that texts with equal hashes get numbers of
+    their own. Beside its bytes a text takes 9 bytes here and what IntegerIndex takes. Belongs to one thread.
+    """
 
     def __init__(self) -> None:
         self._numbers = IntegerIndex()
         self._offsets: Ids = np.zeros(_FIRST_CAPACITY + 1, np.int64)
         self._data: npt.NDArray[np.uint8] = np.empty(_FIRST_CAPACITY, np.uint8)
         self._is_hashed: Flags = np.zeros(_FIRST_CAPACITY, np.bool_)
-        """Which texts are not known by what they are."""
+        """Which texts, by number, are known by their hash and not by their own bytes."""
         self._has_hashed = False
         self._stored = 0
 
@@ -47,7 +50,7 @@ class TextIndex:
         return self._numbers.size
 
     def ids(self, column: pa.Array) -> Ids:
-        """The number of each row's text; null has one too."""
+        """The number of each row's text; null has a number too."""
         texts = _with_offsets(column)
         nulls = as_numpy(texts.is_null()) if texts.null_count else None
         words, hashed_rows = _words_of(texts, nulls)
@@ -67,7 +70,7 @@ class TextIndex:
             found[codes] = ids[hashed_rows]
             others = hashed_rows[self._are_others(asked, found)[codes]]
         if self._has_hashed:
-            # A text that is its own word is not the one that was hashed to it.
+            # A text that is its own word is another one than the text whose hash is that word.
             is_other = self._is_hashed[ids]
             is_other[hashed_rows] = False
             if is_other.any():
@@ -78,8 +81,8 @@ class TextIndex:
         return ids
 
     def _worth_hashing(self, texts: pa.Array) -> tuple[pa.Array, Ids | slice]:
-        """The texts that are to be hashed, and which of these each row has: where texts are long, or those known so
-        far are few, each only once."""
+        """The texts to be hashed, and which of them each row has. Where texts are long, or few are known so far, each
+        distinct text is hashed only once."""
         texts = texts.cast(pa.large_binary())
         are_few = self.size * _MANY_ROWS_PER_TEXT <= len(texts)
         if not are_few and pc.max(pc.binary_length(texts)).as_py() <= _LONGEST_OF_ROWS:
@@ -88,7 +91,7 @@ class TextIndex:
         return encoded.dictionary, as_numpy(encoded.indices)
 
     def _hashed_ids(self, texts: pa.Array, hashes: Ids) -> Ids:
-        """The numbers of texts, none of them null, that are known by these hashes or by ones that follow."""
+        """The numbers of texts, none of them null, that are known by these hashes or by the next ones to try."""
         ids = self._numbers.ids(hashes)
         self._store_new(texts, ids, np.arange(len(texts)))
         rows = np.flatnonzero(self._are_others(texts.cast(pa.large_binary()), ids))
@@ -97,7 +100,7 @@ class TextIndex:
         return ids
 
     def _are_others(self, texts: pa.Array, ids: Ids) -> Flags:
-        """Which of the texts are not what is stored by their numbers."""
+        """Which of the texts differ from the text that is stored under their number."""
         flags: Flags = as_numpy(pc.not_equal(self._texts().take(from_numpy(ids)), texts))
         return flags
 
@@ -139,7 +142,7 @@ class TextIndex:
 
 
 def _with_offsets(column: pa.Array) -> pa.Array:
-    """The texts one behind the other."""
+    """The texts in an array whose buffers are offsets and bytes."""
     types, arrow_type = pa.types, column.type
     has_offsets = not (
         types.is_string_view(arrow_type) or types.is_binary_view(arrow_type) or types.is_fixed_size_binary(arrow_type)
@@ -148,9 +151,9 @@ def _with_offsets(column: pa.Array) -> pa.Array:
 
 
 def _words_of(texts: pa.Array, nulls: Flags | None) -> tuple[Ids, Ids]:
-    """The word of each text that is one, and which rows are to be hashed, whose words mean nothing.
+    """The word of each text that is a word of its own, and the rows that are to be hashed, whose words mean nothing.
 
-    A text is known from its word if no byte is behind it that is as if there were none.
+    A text of up to eight bytes is known from its word unless it ends with zeros, which the word does not show.
     """
     is_large = pa.types.is_large_string(texts.type) or pa.types.is_large_binary(texts.type)
     dtype: Any = np.dtype(np.int64 if is_large else np.int32)

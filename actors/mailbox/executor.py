@@ -1,4 +1,4 @@
-"""How the rest of the world, and operators that wait, reach a task's mailbox (Flink's MailboxExecutor)."""
+"""How other threads, and operators that wait, reach a task's mailbox (Flink's MailboxExecutor)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 class MailboxExecutor:
-    """Posts mails with one priority, and lets who has this priority wait for others."""
+    """Posts mails of one priority, and lets the operator of this priority wait for other mails."""
 
     def __init__(self, mailbox: TaskMailbox, priority: int, run: Callable[[Mail], None]) -> None:
         self._mailbox = mailbox
@@ -61,7 +61,7 @@ class MailboxExecutor:
         self._run(self._mailbox.take(self._priority))
 
     def try_yield(self) -> bool:
-        """As `yield_`, but without waiting; whether a mail was run."""
+        """As `yield_`, but without waiting; whether there was a mail to run."""
         mail = self._mailbox.try_take(self._priority)
         if mail is None:
             return False

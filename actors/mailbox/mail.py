@@ -7,9 +7,9 @@ from collections.abc import Callable
 from msgspec import Struct
 
 MIN_PRIORITY = 0
-"""The task's own work. Operators have the priorities above it, rising from the head of the chain to its tail."""
+"""The priority of the task's own mails. Operators have higher ones, rising from the head of the chain to its tail."""
 MAX_PRIORITY = 1 << 30
-"""Above every operator: what must be seen by whoever waits, however deep in the chain."""
+"""The priority above every operator: its mails run even while an operator waits, however deep in the chain."""
 
 
 class Mail(Struct, frozen=True):
@@ -17,9 +17,9 @@ class Mail(Struct, frozen=True):
 
     Attributes:
         action: runs in the task's thread.
-        priority: who yields takes only mails of at least its own priority; it does not change the order otherwise.
+        priority: an operator that yields runs only mails of at least its own priority; the order does not depend on it.
         description: for logs and errors.
-        urgent: jumps ahead of all mails that are not, also of those in the batch that is being worked through.
+        urgent: goes before all mails that are not urgent, also those of the batch that is being worked through.
         deferrable: runs in the task's loop only, never inside a yield.
     """
 

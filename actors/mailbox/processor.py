@@ -19,7 +19,7 @@ class PeriodTimer(Protocol):
 
 
 class Suspension:
-    """A stop of the default action."""
+    """One period in which the default action does not run."""
 
     def __init__(self, mailbox: TaskMailbox, timer: PeriodTimer | None) -> None:
         self._mailbox = mailbox
@@ -45,7 +45,7 @@ class MailboxProcessor:
     """Runs mails and the default action in one thread; a `Loop`, so its caller may step it.
 
     Args:
-        default_action: does a small piece of the task's work, for example takes one batch from the input. When there
+        default_action: does a small part of the task's work, for example takes one batch from the input. When there
             is nothing to do, it calls `suspend_default_action`; when the work is over, `all_actions_completed`.
         on_error: gets what a mail or the default action raised; the loop has ended then.
     """
@@ -56,7 +56,7 @@ class MailboxProcessor:
         self._on_error = on_error
         self._suspension: Suspension | None = None
         self._is_done = False
-        # Set by the first mail of a batch: what was posted meanwhile must wait until the default action had its turn.
+        # Set by the first mail of a batch: mails that are posted meanwhile wait until the default action has run once.
         self._is_default_action_due = False
 
     # -- any thread ----------------------------------------------------------------------------------------------
@@ -88,7 +88,7 @@ class MailboxProcessor:
         try:
             return self._step()
         except BaseException as error:
-            # Nothing is lost: the owner reports it. A loop that raised would take its host's thread down instead.
+            # The owner reports the error. A loop that raised would end its host's thread instead.
             self._is_done = True
             self._on_error(error)
             return True
@@ -109,7 +109,7 @@ class MailboxProcessor:
     # -- for the default action and mails ------------------------------------------------------------------------
 
     def suspend_default_action(self, timer: PeriodTimer | None = None) -> Suspension:
-        """Lets only mails run until the suspension is resumed; while suspended, gives the one that there is.
+        """Lets only mails run until the suspension is resumed; gives the present suspension where there is one.
 
         `timer` runs meanwhile, except while mails do.
         """

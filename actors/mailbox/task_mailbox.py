@@ -22,11 +22,11 @@ class MailboxState(enum.Enum):
 
 
 class MailboxClosed(Exception):
-    """The task ends or has ended: nobody would run the mail."""
+    """The mailbox takes no more mails: its task ends or has ended, and nobody would run them."""
 
 
 class MailboxStatistics(NamedTuple):
-    """A look at a mailbox."""
+    """A snapshot of a mailbox."""
 
     state: MailboxState
     queued: int
@@ -100,12 +100,12 @@ class TaskMailbox:
         return self._batch.popleft() if self._batch else None
 
     def try_take(self, priority: int) -> Mail | None:
-        """The first mail that one who yields with this priority may run, or None."""
+        """The first mail that an operator of this priority may run while it yields, or None."""
         with self._condition:
             return self._find(priority)
 
     def take(self, priority: int) -> Mail:
-        """As `try_take`, but waits for one.
+        """As `try_take`, but waits for a mail.
 
         Raises:
             MailboxClosed: there is none, and none can come any more.

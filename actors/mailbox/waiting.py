@@ -1,4 +1,4 @@
-"""How a task waits in the middle of a mail, for the host to say: its thread sleeps, or others act first."""
+"""How a task waits in the middle of a mail, which its host decides: its thread sleeps, or other loops act meanwhile."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ from collections.abc import Callable
 from contextvars import ContextVar
 
 others_act: ContextVar[Callable[[], None] | None] = ContextVar("others_act", default=None)
-"""Set by a host without threads around each step of a loop: lets something else happen, in the same thread, after
-which the waiting mailbox looks again. None: the task has a thread, which waits."""
+"""Set by a host without threads around each step of a loop: a call lets another loop make a step in the same thread,
+after which the waiting mailbox looks again. None: the task has a thread, which sleeps."""
