@@ -1,4 +1,4 @@
-"""From descriptions to operators: the one table of what runs what."""
+"""From descriptions to operators: the one table that says which operator runs which operator factory."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from actors.operators.functions.row_functions import FusedRowOperator
 from flinkray.transformations import operator_factories as factories
 from graphs.job_graph import OperatorCode
 
-# Operators with heavy imports of their own (connectors, windows) are imported when a job first uses them.
+# Operators with heavy imports of their own (connectors, windows) are imported when a job first uses them, so that a
+# slot starts quickly.
 
 
 def _source(code: OperatorCode) -> Operator:
@@ -93,7 +94,7 @@ def _async(code: OperatorCode) -> Operator:
 
 
 def _of_factory(operator: Callable[[Any], Operator]) -> Callable[[OperatorCode], Operator]:
-    """An operator that needs only its factory (its keys reach it through the context)."""
+    """Makes an operator that needs nothing but its factory (its keys reach it through the context)."""
     return lambda code: operator(code.factory)
 
 

@@ -32,7 +32,7 @@ MOST_THREADS = 32
 
 
 class AsyncCall(Struct, eq=False):
-    """One attempt for one row."""
+    """One attempt to call the function for one row."""
 
     entry: InFlight
     attempt: int
@@ -42,19 +42,19 @@ class AsyncCall(Struct, eq=False):
 
 
 Deliver = Callable[[AsyncCall, list[Any] | None, BaseException | None], None]
-"""Gets the results of a call, or what it raised; on the thread that ran it. A cancelled call may deliver nothing."""
+"""Gets the results of a call or what it raised, on the thread that ran it. A cancelled call may deliver nothing."""
 
 
 class AsyncCalls(ABC):
-    """Calls of one operator."""
+    """Makes the calls of one operator."""
 
     @abstractmethod
     def begin(self, calls: Sequence[AsyncCall]) -> None:
-        """In this order; some may wait for a thread."""
+        """Makes the calls in this order; some may wait for a thread."""
 
     @abstractmethod
     def cancel(self, call: AsyncCall) -> None:
-        """Its outcome is not wanted any more."""
+        """Ends a call, if it can be ended: its outcome is not wanted any more."""
 
     @abstractmethod
     def settle(self, call: Callable[[], Any]) -> None:
@@ -62,17 +62,17 @@ class AsyncCalls(ABC):
 
     @abstractmethod
     def cancel_all(self) -> None:
-        """No call begins any more; waits, but not for long, for those that run."""
+        """Begins no call any more; waits, but not for long, for those that run."""
 
     @abstractmethod
     def close(self) -> None:
-        """Leaves nothing behind, unless the user's code cannot be ended."""
+        """Ends threads and loops, unless the user's code cannot be ended."""
 
 
 def create_calls(
     function: AsyncFunction | Callable[[Any], Any], context: OperatorContext, capacity: int, deliver: Deliver
 ) -> AsyncCalls:
-    """What makes the calls of that function."""
+    """Chooses how the calls of that function are made: on an event loop or on threads."""
     where = label_of(context)
     if isinstance(function, AsyncFunction):
         return CoroutineCalls(function.async_invoke, partial(as_result_list, where), context, deliver)
@@ -83,7 +83,7 @@ def create_calls(
 
 
 def as_result_list(where: str, results: Any) -> list[Any]:
-    """What an AsyncFunction gave."""
+    """The results that an AsyncFunction returned, as a list."""
     if isinstance(results, str | bytes | dict | Row) or not isinstance(results, Iterable):
         raise TypeMismatchError(
             f"{where}: async_invoke and timeout must return a list of results (an empty one for none), not "
@@ -93,7 +93,7 @@ def as_result_list(where: str, results: Any) -> list[Any]:
 
 
 def as_results(where: str, result: Any) -> list[Any]:
-    """What a function gave that may give just one value."""
+    """The results of a function that returns a list of them, or a single one."""
     if inspect.isawaitable(result):
         if inspect.iscoroutine(result):
             result.close()
@@ -102,7 +102,7 @@ def as_results(where: str, result: Any) -> list[Any]:
 
 
 class CoroutineCalls(AsyncCalls):
-    """On one event loop, which has a thread of its own."""
+    """Makes calls as coroutines on one event loop, which has a thread of its own."""
 
     def __init__(
         self,
@@ -176,7 +176,7 @@ class CoroutineCalls(AsyncCalls):
 
 
 class BlockingCalls(AsyncCalls):
-    """On threads, which begin when there is something to call and end when there is not."""
+    """Makes calls on threads, which begin when there is something to call and end when there is not."""
 
     def __init__(
         self,
@@ -264,4 +264,4 @@ class BlockingCalls(AsyncCalls):
 
 
 def _ignore(_result: Any, _error: BaseException | None) -> None:
-    """What a call led to has been delivered before."""
+    """Does nothing: the outcomes of the calls have been delivered before."""

@@ -22,7 +22,7 @@ CANCEL_GRACE_S = 1.0
 CLOSE_GRACE_S = 2.0
 """How long is waited for the thread of a loop that ends. One that is stuck in a call that blocks is left behind."""
 _STEPS_TO_END = 1_000
-"""In place of the time, where there is only one thread: what a coroutine may still do after it was cancelled."""
+"""How many steps a cancelled coroutine may still take, where there is only one thread and so no time to wait for."""
 
 
 class EventLoop:
@@ -32,7 +32,7 @@ class EventLoop:
     its clock says, so `asyncio.sleep` works there too.
 
     Args:
-        call_later: lets something happen in this process after so many milliseconds, upon which the loop is stepped.
+        call_later: runs something in this process after so many milliseconds, upon which the host steps the loop.
     """
 
     def __init__(self, name: str, clock: Clock, call_later: Callable[[float, Callable[[], None], str], Any]) -> None:
@@ -43,7 +43,7 @@ class EventLoop:
         self._is_closing = False
         self._is_stuck = False
         self.has_thread = True
-        """False: only `step` is called, by who runs everything else too."""
+        """False: there is no thread for it, and the host that steps everything else calls `step`."""
         self._ended = threading.Event()
 
     def __str__(self) -> str:
@@ -61,7 +61,7 @@ class EventLoop:
             self._call_later(0.0, _nothing, f"{self._name} has something to do")
 
     def create_task(self, coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """On the loop itself, as part of what was submitted."""
+        """Starts a coroutine; to be called on the loop, by what was submitted."""
         return self._loop.create_task(coroutine)
 
     def run(self, coroutine: Coroutine[Any, Any, Any], timeout_s: float | None = None) -> Any:
@@ -140,7 +140,7 @@ class EventLoop:
             self._call_later(max(0.0, (due - now) * 1000), _nothing, f"{self._name} goes on")
 
     def _end(self) -> None:
-        """On the loop's thread."""
+        """Ends the loop, on its own thread."""
         loop = self._loop
         try:
             tasks = self._cancel_all()
@@ -176,7 +176,7 @@ class EventLoop:
 
 
 def _nothing() -> None:
-    """Whatever happens in a process, its loops are stepped after it."""
+    """Does nothing: the host steps the loops of a process after whatever happens in it."""
 
 
 class _ClockedLoop(asyncio.SelectorEventLoop):

@@ -28,22 +28,22 @@ from graphs.job_graph import OperatorCode
 log = logging.getLogger(__name__)
 
 _IN_FLIGHT = "in flight"
-"""Name of the part with lists of (value, event time) of rows that were under way, oldest first."""
+"""Name of the part with lists of (value, event time) of rows that were in flight, oldest first."""
 _WAITING = "waiting"
-"""Name of the part with batches of rows that came behind these."""
+"""Name of the part with batches of rows that waited behind these."""
 
 _MOST_ITEMS = 256
-"""Pieces in which rows under way are saved: each is pickled by itself, and other subtasks may take it."""
+"""How many lists the rows in flight are saved in, at most: other subtasks may restore some of them."""
 _WAITING_ROWS = 1_024
-"""Rows per piece of what waits."""
+"""How many rows a batch of waiting rows has in a snapshot."""
 
 CreateCalls = Callable[[Any, OperatorContext, int, Deliver], AsyncCalls]
 
 
 class AsyncWaitOperator(Operator):
-    """Calls the function with each row, and emits results when they are there and it is their turn.
+    """Calls the function with each row, and emits its results when they have come and it is their turn.
 
-    At most `capacity` rows are under way. The rest of a batch waits, and while it does no more input is taken, so
+    At most `capacity` rows are in flight. The rest of a batch waits, and while it does no more input is taken, so
     nothing waits inside `process_batch`. Watermarks and statuses keep their place behind the rows before them; latency
     markers pass by. Rows without emitted results are the operator's state, as they came: they are called with again.
 
@@ -63,7 +63,8 @@ class AsyncWaitOperator(Operator):
         self._calls: AsyncCalls | None = None
         self._timer: Any = None
         self._is_suspended = False
-        """A savepoint has been taken with which the job stops: what came after it would be given twice."""
+        """Whether the savepoint with which the job stops is taken: results that came after it would be emitted
+        twice."""
         self._lock = threading.Lock()
         self._outcomes: list[tuple[AsyncCall, list[Any] | None, BaseException | None]] = []
         self._is_announced = False
@@ -123,7 +124,7 @@ class AsyncWaitOperator(Operator):
     # -- calls ---------------------------------------------------------------------------------------------------
 
     def _proceed(self) -> None:
-        """Starts and emits whatever can be."""
+        """Starts all calls that there is capacity for, and emits all results whose turn it is."""
         while not self._is_suspended:
             started = self._queue.start(self.context.clock.monotonic_ms())
             if started:
@@ -142,12 +143,12 @@ class AsyncWaitOperator(Operator):
     def _emit(self) -> bool:
         """Whether there was anything to emit."""
         has_emitted = False
-        for piece in self._queue.take():
+        for element in self._queue.take():
             has_emitted = True
-            match piece:
+            match element:
                 case InFlight():
-                    for result in piece.results or ():
-                        self._results.add(result, piece.timestamp)
+                    for result in element.results or ():
+                        self._results.add(result, element.timestamp)
                     self._results.flush_if_full()
                 case Watermark(timestamp):
                     self._results.flush()
@@ -226,7 +227,7 @@ class AsyncWaitOperator(Operator):
 
     def _on_timer(self) -> None:
         self._timer = None
-        self._take_outcomes()  # what has come is in time
+        self._take_outcomes()  # outcomes that have come are in time
         if self._is_suspended:
             return
         for entry in self._queue.expired(self.context.clock.monotonic_ms()):
@@ -257,7 +258,7 @@ class AsyncWaitOperator(Operator):
     # -- checkpoints ---------------------------------------------------------------------------------------------
 
     def prepare_barrier(self, checkpoint_id: int) -> None:
-        """What is there need not be asked for again."""
+        """Takes the results that have come, so that a restored operator need not call for them again."""
         self._take_outcomes()
 
     def snapshot_state(self, checkpoint_id: int, options: CheckpointOptions) -> OperatorSnapshot:
@@ -288,7 +289,7 @@ class AsyncWaitOperator(Operator):
             self._calls = None
 
     def forget(self) -> None:
-        """Nothing: calls that could not be ended may still end, and come back here."""
+        """Drops nothing: calls that could not be ended may still end, and deliver their outcome here."""
 
     def _settle(self, call: Callable[[], Any]) -> None:
         self._opened_calls.settle(call)

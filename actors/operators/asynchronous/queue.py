@@ -1,4 +1,4 @@
-"""Which rows are under way, which wait for a place, and what may be emitted next (Flink's StreamElementQueue)."""
+"""Which rows are in flight, which wait for capacity, and what may be emitted next (Flink's StreamElementQueue)."""
 
 from __future__ import annotations
 
@@ -13,30 +13,32 @@ from actors.protocol.elements import Watermark, WatermarkStatus
 from flinkray.batches.batch import Batch
 
 Control = Watermark | WatermarkStatus
-"""What keeps its place among the rows."""
+"""Elements that keep their position among the rows."""
 
 
 class InFlight(Struct, eq=False):
-    """A row that is under way: from its first call until its results are emitted."""
+    """A row in flight: from its first call until its results are emitted."""
 
     value: Any
     timestamp: int | None
     deadline_ms: float
     attempt: int = 1
     results: Sequence[Any] | None = None
-    """None: they have not come yet."""
+    """The results of the row; None: they have not come yet."""
     segment: _Segment | None = None
     work: Any = None
-    """Whoever calls the function keeps here what it needs to stop."""
+    """The call or timer that is under way for the row, which the operator cancels on a timeout."""
 
 
 class _WaitingRows(Struct, eq=False):
+    """Rows that wait for capacity."""
+
     values: list[Any]
     timestamps: Sequence[int | None]
     source: Batch | None
-    """Where they come from, if not from a checkpoint."""
+    """The batch that they are; None: they come from a checkpoint."""
     position: int = 0
-    """Rows before it are under way."""
+    """The index of the first row that still waits."""
 
     def __len__(self) -> int:
         return len(self.values) - self.position
@@ -48,16 +50,16 @@ class _Segment(Struct, eq=False):
     unfinished: int = 0
     finished: deque[InFlight] = field(default_factory=deque)
     end: Control | None = None
-    """None: of the last segment, which goes on."""
+    """The control that ends the segment; None: it is the last one, and open."""
 
 
 class AsyncQueue:
     """Rows and controls in, rows with their results and controls out; nothing is lost or given twice.
 
     Args:
-        capacity: how many rows are under way at most. Those that are more wait, with all that comes behind them.
+        capacity: how many rows are in flight at most. Further rows wait, with all that comes behind them.
         is_ordered: rows come out as they went in; else as their results come, but none passes a control.
-        timeout_ms: from a row's first call; 0: none.
+        timeout_ms: how long a row may take from its first call; 0: for ever.
     """
 
     def __init__(self, capacity: int, is_ordered: bool, timeout_ms: float) -> None:
@@ -67,12 +69,12 @@ class AsyncQueue:
         self._order: _Ordered | _Unordered = _Ordered() if is_ordered else _Unordered()
         self._in_flight: dict[InFlight, None] = {}
         self._unfinished: dict[InFlight, None] = {}
-        """Oldest first, as all have the same timeout."""
+        """Rows in flight without results, oldest first: that is also the order of their deadlines."""
 
     # -- in ------------------------------------------------------------------------------------------------------
 
     def add_rows(self, values: list[Any], timestamps: Sequence[int | None], source: Batch | None = None) -> None:
-        """Behind all that came before; `start` gives them out."""
+        """Adds rows behind all that came before; `start` gives them out."""
         if values:
             self._waiting.append(_WaitingRows(values, timestamps, source))
 
@@ -115,14 +117,14 @@ class AsyncQueue:
         return entry.results is None and entry.attempt == attempt
 
     def complete(self, entry: InFlight, results: Sequence[Any]) -> None:
-        """All results of the row, once."""
+        """The row has got all its results; called once per row."""
         assert entry.results is None, "a row is completed once"
         entry.results = results
         del self._unfinished[entry]
         self._order.completed(entry)
 
     def expired(self, now_ms: float) -> list[InFlight]:
-        """Rows without results whose time is over; they are to be completed otherwise."""
+        """Rows without results whose deadline has passed; the caller completes them in another way."""
         if not self._timeout_ms:
             return []
         return list(itertools.takewhile(lambda entry: entry.deadline_ms <= now_ms, self._unfinished))
@@ -137,27 +139,27 @@ class AsyncQueue:
     # -- out -----------------------------------------------------------------------------------------------------
 
     def take(self) -> Iterator[InFlight | Control]:
-        """What may be emitted now, in order; each piece has left the queue when it is given."""
-        while (piece := self._order.take()) is not None:
-            if isinstance(piece, InFlight):
-                del self._in_flight[piece]
-            yield piece
+        """What may be emitted now, in order; each element has left the queue when it is given."""
+        while (element := self._order.take()) is not None:
+            if isinstance(element, InFlight):
+                del self._in_flight[element]
+            yield element
 
     # -- state ---------------------------------------------------------------------------------------------------
 
     @property
     def is_empty(self) -> bool:
-        """Nothing is under way and nothing waits; controls come out as soon as they are asked for."""
+        """Whether no row is in flight and none waits; controls come out as soon as they are asked for."""
         return not self._in_flight and not self._waiting
 
     @property
     def is_full(self) -> bool:
-        """Rows wait for a place."""
+        """Whether rows wait for capacity."""
         return bool(self._waiting)
 
     @property
     def in_flight(self) -> list[InFlight]:
-        """Under way, oldest first; those too whose results wait for others."""
+        """The rows in flight, oldest first, also those whose results wait for others."""
         return list(self._in_flight)
 
     def waiting_rows(self) -> list[tuple[Any, int | None]]:
@@ -170,7 +172,7 @@ class AsyncQueue:
         ]
 
     def waiting_batches(self) -> list[Batch]:
-        """What waits of the batches that came."""
+        """The rows of batches that wait, oldest first."""
         return [
             waiting.source.slice(waiting.position)
             for waiting in self._waiting
@@ -190,37 +192,37 @@ class AsyncQueue:
 
 
 class _Ordered:
-    """One after the other."""
+    """Gives rows in the order in which they came."""
 
     def __init__(self) -> None:
-        self._pieces: deque[InFlight | Control] = deque()
+        self._elements: deque[InFlight | Control] = deque()
 
     def put(self, entry: InFlight) -> None:
-        self._pieces.append(entry)
+        self._elements.append(entry)
 
     def put_control(self, control: Control) -> None:
-        if self._pieces and isinstance(control, Watermark) and isinstance(self._pieces[-1], Watermark):
-            self._pieces[-1] = control
+        if self._elements and isinstance(control, Watermark) and isinstance(self._elements[-1], Watermark):
+            self._elements[-1] = control
         else:
-            self._pieces.append(control)
+            self._elements.append(control)
 
     def completed(self, entry: InFlight) -> None:
-        """It comes out when it is the first."""
+        """Nothing to do: the row comes out when it is the first."""
 
     def take(self) -> InFlight | Control | None:
-        if not self._pieces:
+        if not self._elements:
             return None
-        first = self._pieces[0]
+        first = self._elements[0]
         if isinstance(first, InFlight) and first.results is None:
             return None
-        return self._pieces.popleft()
+        return self._elements.popleft()
 
     def rows(self) -> int:
-        return sum(isinstance(piece, InFlight) for piece in self._pieces)
+        return sum(isinstance(element, InFlight) for element in self._elements)
 
 
 class _Unordered:
-    """As they come, segment after segment."""
+    """Gives rows in the order in which their results come, segment after segment."""
 
     def __init__(self) -> None:
         self._segments: deque[_Segment] = deque([_Segment()])

@@ -21,10 +21,10 @@ from flinkray.transformations.operator_factories import DropFactory, ProjectFact
 from flinkray.types.records import Kind
 
 _SIMPLE = (bool, int, float, str, bytes, type(None))
-"""Types whose values are the same where they are written the same."""
+"""Types of literals that are equal if their text is equal, so that they can be computed once."""
 _NUMBERS: dict[type, type[np.generic]] = {bool: np.bool_, int: np.int64, float: np.float64}
 _LARGE = 32_768
-"""Rows from which it pays to look for the rows that a mask keeps before any column is read."""
+"""From so many rows on, finding the indices of the rows that a mask keeps before columns are read costs less."""
 
 
 def evaluate(expression: Expression, data: pa.RecordBatch, where: str) -> pa.Array:
@@ -41,70 +41,73 @@ def evaluate(expression: Expression, data: pa.RecordBatch, where: str) -> pa.Arr
 
 
 class Evaluator:
-    """Expressions made ready for many batches; a part that several have in common is computed once."""
+    """Evaluates expressions on many batches; a part that several of them have in common is computed once per batch.
+
+    The parts are nodes, numbered from the leaves up: first columns and literals, then the calls that use them.
+    """
 
     def __init__(self, expressions: Sequence[Expression], where: str) -> None:
         """`where` as for `evaluate`."""
         self._where = where
-        self._places: dict[object, int] = {}
+        self._node_of: dict[object, int] = {}
         self._nodes: list[Expression] = []
-        """By place. They are kept: some are known by their identity."""
+        """The part of each node. They must stay alive: some are known by their identity."""
         self._columns: list[tuple[int, str]] = []
         self._literals: list[int] = []
         self._steps: list[_Step] = []
-        self._results = [self._place(expression) for expression in expressions]
+        self._results = [self._add(expression) for expression in expressions]
         self._constants: list[Datum] | None = None
-        self._forget()
+        self._find_last_uses()
 
     def arrays(self, data: pa.RecordBatch) -> list[pa.Array]:
         """The value of each expression in each row; errors as of `evaluate`."""
         if self._constants is None:
             self._constants = [None] * len(self._nodes)
-            for place in self._literals:
-                self._constants[place] = self._literal(self._nodes[place])
+            for node in self._literals:
+                self._constants[node] = self._literal(self._nodes[node])
         values = self._constants.copy()
-        for place, name in self._columns:
+        for node, name in self._columns:
             position = data.schema.get_field_index(name)
             if position < 0:
                 raise UnknownColumnError(name, data.schema.names, self._where)
-            values[place] = data.column(position)
+            values[node] = data.column(position)
         for step in self._steps:
-            arguments = [values[place] for place in step.arguments]
-            values[step.place] = self._call(step, arguments)
-            for place in step.last_used:  # so that what follows finds memory that is in the cache
-                values[place] = None
-        return [_as_array(values[place], data.num_rows) for place in self._results]
+            arguments = [values[node] for node in step.arguments]
+            values[step.node] = self._call(step, arguments)
+            for node in step.last_used:  # freed, so that the next steps get memory that is in the cache
+                values[node] = None
+        return [_as_array(values[node], data.num_rows) for node in self._results]
 
-    def _place(self, expression: Expression) -> int:
-        """Where the expression's value stands; the same for equal ones."""
+    def _add(self, expression: Expression) -> int:
+        """The index of the expression's node, which is added if it is new; equal expressions have one node."""
         match expression:
             case Alias(named, _):
-                return self._place(named)
+                return self._add(named)
             case Column(name):
                 key: object = name
             case Literal(value):
                 key = (type(value), repr(value)) if type(value) in _SIMPLE else id(expression)
             case Call(function, arguments, options):
-                places = tuple(self._place(argument) for argument in arguments)
+                nodes = tuple(self._add(argument) for argument in arguments)
                 is_simple = all(type(value) in _SIMPLE for _, value in options)
-                key = (function, places, repr(options) if is_simple else id(expression))
+                key = (function, nodes, repr(options) if is_simple else id(expression))
             case _:
                 raise TypeError(f"{self._where}: {expression!r} is no expression")
-        if key in self._places:
-            return self._places[key]
-        place = self._places[key] = len(self._nodes)
+        if key in self._node_of:
+            return self._node_of[key]
+        node = self._node_of[key] = len(self._nodes)
         self._nodes.append(expression)
         match expression:
             case Column(name):
-                self._columns.append((place, name))
+                self._columns.append((node, name))
             case Call(function, _, options):
-                self._steps.append(_Step(place, places, KERNELS[function], dict(options)))
+                self._steps.append(_Step(node, nodes, KERNELS[function], dict(options)))
             case _:
-                self._literals.append(place)
-        return place
+                self._literals.append(node)
+        return node
 
-    def _forget(self) -> None:
-        """Tells each step which values nobody needs behind it."""
+    def _find_last_uses(self) -> None:
+        """Notes at each step which values no later step needs, nor any result."""
         needed = {*self._results, *self._literals}
         for step in reversed(self._steps):
             step.last_used = tuple(set(step.arguments) - needed)
@@ -115,7 +118,7 @@ class Evaluator:
         try:
             is_large = type(value) is int and value >= 2**63
             dtype = np.uint64 if is_large else _NUMBERS.get(type(value))
-            if dtype is not None:  # as `pa.scalar`, which would import pandas
+            if dtype is not None:  # gives what `pa.scalar` would, which imports pandas
                 return from_numpy(np.array([value], dtype))[0]
             return value if isinstance(value, pa.Scalar) else pa.scalar(value, nanosecond_type(value))
         except (pa.ArrowException, OverflowError) as error:
@@ -126,20 +129,21 @@ class Evaluator:
             return step.kernel(*arguments, **step.options)
         except (pa.ArrowNotImplementedError, pa.ArrowTypeError, Unsuited) as error:
             types = ", ".join(str(argument.type) for argument in arguments)
-            call = self._nodes[step.place]
+            call = self._nodes[step.node]
             raise TypeMismatchError(f"{self._where}: {call!r} cannot be computed on {types}: {error}") from error
         except (pa.ArrowException, ValueError, OverflowError) as error:
-            raise RecordError(f"{self._where}: {self._nodes[step.place]!r}: {error}") from error
+            raise RecordError(f"{self._where}: {self._nodes[step.node]!r}: {error}") from error
 
 
 class _Step(Struct):
-    """A call: from the values at some places to the value at another one."""
+    """One call: the node that it computes, from the nodes of its arguments."""
 
-    place: int
+    node: int
     arguments: tuple[int, ...]
     kernel: Callable[..., Datum]
     options: dict[str, Any]
     last_used: tuple[int, ...] = ()
+    """Nodes whose values are not needed after this step."""
 
 
 def _as_array(result: Datum, rows: int) -> pa.Array:
@@ -149,7 +153,7 @@ def _as_array(result: Datum, rows: int) -> pa.Array:
 
 
 class _ColumnOperator(Operator):
-    """A batch in, a batch out, no state."""
+    """Base of the operators that make one batch of each batch and keep no state."""
 
     def process_batch(self, batch: Batch, input_index: int = 0) -> None:
         if batch.kind is Kind.OBJECT:
@@ -162,6 +166,7 @@ class _ColumnOperator(Operator):
             self.output.emit(changed)
 
     def transform(self, batch: Batch) -> Batch:
+        """The batch that is emitted for this one."""
         raise TypeError(f"{type(self).__name__} transforms nothing")
 
 
@@ -193,7 +198,7 @@ class ProjectOperator(_ColumnOperator):
 
 
 class DropOperator(_ColumnOperator):
-    """The other columns."""
+    """Drops columns; the others stay as they are."""
 
     def __init__(self, factory: DropFactory) -> None:
         self._columns = factory.columns
@@ -210,7 +215,7 @@ class DropOperator(_ColumnOperator):
 
 
 class RenameOperator(_ColumnOperator):
-    """The same columns under other names."""
+    """Gives columns other names."""
 
     def __init__(self, factory: RenameFactory) -> None:
         self._renames = dict(factory.renames)
@@ -244,16 +249,16 @@ class WhereOperator(_ColumnOperator):
             raise TypeMismatchError(
                 f"{label_of(self.context)}: where needs true or false, but {self._predicate!r} is {mask.type}"
             )
-        return _kept(batch.without_keys(), mask)
+        return _filtered(batch.without_keys(), mask)
 
 
-def _kept(batch: Batch, mask: pa.Array) -> Batch:
+def _filtered(batch: Batch, mask: pa.Array) -> Batch:
     """The rows where `mask` is true."""
     rows, kept = batch.num_rows, mask.true_count
     if kept == rows:
         return batch
     if rows < _LARGE or mask.null_count or mask.offset or not 0.1 < kept / rows < 0.6:
         return batch.filter(mask)
-    # Arrow goes through a mask bit by bit where it is neither sparse nor dense, which takes twice as long.
+    # Arrow goes through a mask bit by bit if it is neither sparse nor dense, which takes twice as long as taking rows.
     bits = np.unpackbits(np.frombuffer(mask.buffers()[1], np.uint8), count=rows, bitorder="little")
     return take_rows(batch, np.flatnonzero(bits.view(np.bool_)))

@@ -30,7 +30,7 @@ _DAY_MS = 86_400_000
 
 
 class Unsuited(Exception):
-    """The arguments' types have no such function; the message says what it takes."""
+    """A function does not take arguments of these types; the message says what it takes."""
 
 
 # -- arithmetic --------------------------------------------------------------------------------------------------
@@ -81,8 +81,8 @@ def _with_floor(
     """Division that rounds towards minus infinity, which Arrow lacks: numpy's, which is Python's.
 
     Args:
-        function: on int64 or float64 arrays, for divisors that neither divide by zero nor overflow.
-        of_decimals: where one is a decimal, and none a float.
+        function: computes it on int64 or float64 arrays, for divisors that neither divide by zero nor overflow.
+        of_decimals: computes it where one argument is a decimal, and none a float.
     """
 
     def kernel(left: Datum, right: Datum) -> Datum:
@@ -102,7 +102,7 @@ def _with_floor(
         is_null = _is_null(left, right)
         dividend, divisor = _numbers(left), _numbers(right)
         if is_null is not None and not isinstance(right, pa.Scalar):
-            divisor = np.where(is_null, np.ones_like(divisor), divisor)  # what stands in a null's place is anything
+            divisor = np.where(is_null, np.ones_like(divisor), divisor)  # nulls may hold any number, 0 as well
         if not is_float:
             _check_divisor(dividend, divisor, is_null)
         with np.errstate(all="ignore"):
@@ -124,7 +124,8 @@ def _check_divisor(
 
 
 def _modulo(dividend: npt.NDArray[Any], divisor: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """numpy has a vectorised division by a constant, but no such remainder."""
+    """The remainder. numpy has a vectorised division by a constant, but no such remainder, so it is computed by
+    that."""
     remainder: npt.NDArray[Any]
     if divisor.ndim or divisor.dtype != np.int64 or divisor in (0, -1):
         remainder = np.mod(dividend, divisor)
@@ -144,7 +145,7 @@ def _cast(value: Datum, target: pa.DataType) -> Datum:
 
 
 def _is_null(*values: Datum) -> npt.NDArray[np.bool_] | None:
-    """Where one of the arrays is null; None: nowhere."""
+    """In which rows one of the arrays is null; None: in no row."""
     masks = [value.is_null() for value in values if isinstance(value, pa.Array) and value.null_count]
     if not masks:
         return None
@@ -153,7 +154,7 @@ def _is_null(*values: Datum) -> npt.NDArray[np.bool_] | None:
 
 
 def _numbers(value: Datum) -> npt.NDArray[Any]:
-    """As numpy; anything in place of nulls. A constant has no dimension."""
+    """The numbers as a numpy array, with any number in place of nulls. A constant has no dimension."""
     if isinstance(value, pa.Scalar):
         return np.asarray(value.as_py(), numpy_dtype(value.type))
     return fixed_width(value, numpy_dtype(value.type))
@@ -173,7 +174,7 @@ def _rounded(value: Datum, digits: int) -> Datum:
 
 
 def _unless_integer(kernel: Callable[[Datum], Datum]) -> Callable[[Datum], Datum]:
-    """Integers stay as they are, where Arrow would make doubles of them."""
+    """The kernel for numbers that are no integers: those stay as they are, while Arrow would make doubles of them."""
     return lambda value: value if pa.types.is_integer(value.type) else kernel(value)
 
 
@@ -181,7 +182,7 @@ def _unless_integer(kernel: Callable[[Datum], Datum]) -> Callable[[Datum], Datum
 
 
 def _logical(kernel: Callable[..., Datum]) -> Callable[..., Datum]:
-    """Untyped nulls count as null booleans."""
+    """The kernel, to which untyped nulls are null booleans."""
     return lambda *values: kernel(*map(_as_condition, values))
 
 
@@ -190,7 +191,7 @@ def _as_condition(value: Datum) -> Datum:
 
 
 def _comparison(name: str) -> Callable[[Datum, Datum], Datum]:
-    """Arrow cannot compare two columns of untyped nulls; beside another type it takes them for that."""
+    """The kernel of a comparison. Arrow cannot compare two columns of untyped nulls, which count as booleans here."""
 
     def compared(left: Datum, right: Datum) -> Datum:
         if _is_untyped(left) and _is_untyped(right):
@@ -219,7 +220,7 @@ def _extreme(kernel: Callable[..., Datum]) -> Callable[..., Datum]:
 
 
 def _same_type(*values: Datum) -> list[Datum]:
-    """Untyped nulls take the type of the others."""
+    """The values, of which untyped nulls get the type of the others."""
     typed = [value.type for value in values if not _is_untyped(value)]
     if not typed:
         return list(values)
@@ -232,7 +233,7 @@ def _is_untyped(value: Datum) -> bool:
 
 
 def _nulls(*values: Datum) -> Datum:
-    """Untyped nulls, as many as the values have rows."""
+    """Untyped nulls, one for each row of the values."""
     rows = [len(value) for value in values if not isinstance(value, pa.Scalar)]
     return pa.nulls(rows[0]) if rows else pa.scalar(None)
 
@@ -266,7 +267,7 @@ def nanosecond_type(value: Any) -> pa.DataType | None:
 
 
 def _common_type(left: pa.DataType, right: pa.DataType) -> pa.DataType:
-    """As of `==`: it refuses what it cannot compare, and the others meet in the type that both fit in."""
+    """The type in which Arrow compares both; raises where it cannot compare them."""
     samples = pa.nulls(1, left), pa.nulls(1, right)
     pc.equal(*samples)
     return pc.coalesce(*samples).type
@@ -309,7 +310,7 @@ def _part(kernel: Callable[[Datum], Datum]) -> Callable[[Datum], Datum]:
 
 
 def _as_time(value: Datum) -> Datum:
-    """A timestamp (or a time of day): dates at midnight, int64 as epoch milliseconds."""
+    """The value as a timestamp, or as the time of day that it is: dates at midnight, int64 as epoch milliseconds."""
     arrow_type = value.type
     if pa.types.is_timestamp(arrow_type) or pa.types.is_time(arrow_type):
         return value
@@ -333,7 +334,7 @@ def _floor_time(value: Datum, unit: str | int) -> Datum:
 
 
 def _floor_local(time: Datum, unit: str) -> Datum:
-    """As the clocks of its zone show it; Arrow's floor refuses what clocks show twice or never.
+    """Floors a time as the clocks of its zone show it; Arrow's floor refuses times that clocks show twice or never.
 
     A start in a gap moves to the gap's end. An hour (or less) that comes twice starts twice; a day starts once.
     """
@@ -346,7 +347,7 @@ def _floor_local(time: Datum, unit: str) -> Datum:
 
 
 def _floor_epoch(time: Datum, millis: int) -> Datum:
-    """Timestamps count from the epoch, times of day from midnight."""
+    """Floors to multiples of so many milliseconds: of timestamps since the epoch, of times of day since midnight."""
     arrow_type = time.type
     if arrow_type.unit == "s":
         is_timestamp = pa.types.is_timestamp(arrow_type)

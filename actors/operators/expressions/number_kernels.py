@@ -14,9 +14,9 @@ Datum = Any
 """A pa.Array or, for a constant, a pa.Scalar."""
 _Number = int | float
 _MAX_DIGITS = 38
-"""Of a decimal128."""
+"""Digits of a decimal128 at most."""
 _WIDE_DIGITS = 76
-"""Of a decimal256."""
+"""Digits of a decimal256 at most."""
 _DIGITS = {
     pa.int8(): 3,
     pa.int16(): 5,
@@ -27,7 +27,7 @@ _DIGITS = {
     pa.uint32(): 10,
     pa.uint64(): 20,
 }
-"""Of the longest integer."""
+"""Digits of the longest integer of each type."""
 
 
 # -- arithmetic of decimals --------------------------------------------------------------------------------------
@@ -121,7 +121,7 @@ def _meet_as_decimals(left: Datum, right: Datum) -> bool:
 
 
 def _whole_digits(arrow_type: pa.DataType) -> int:
-    """In front of the point."""
+    """Digits in front of the decimal point."""
     return arrow_type.precision - arrow_type.scale if pa.types.is_decimal(arrow_type) else _DIGITS[arrow_type]
 
 
@@ -140,10 +140,11 @@ _COMPARISONS: dict[str, Callable[[Datum, Datum], Datum]] = {
     "greater_equal": pc.greater_equal,
 }
 _MIRRORED = {"less": "greater", "less_equal": "greater_equal", "greater": "less", "greater_equal": "less_equal"}
-"""What it is with its sides exchanged, where that is something else."""
+"""The comparison with its sides exchanged, where that is another one."""
 _HOLDS_ABOVE = frozenset({"not_equal", "less", "less_equal"})
-"""What any integer is to a number that is larger than all of them."""
+"""Comparisons that hold between any integer and a number that is larger than all integers of its type."""
 _HOLDS_BELOW = frozenset({"not_equal", "greater", "greater_equal"})
+"""Comparisons that hold between any integer and a number that is smaller than all integers of its type."""
 
 
 def compare(name: str, left: Datum, right: Datum) -> Datum:
@@ -163,7 +164,7 @@ def is_integer(value: Datum) -> bool:
 
 
 def _is_constant(value: Datum) -> bool:
-    """Whether it is the same integer or float in each row, and not null."""
+    """Whether the value is a constant integer or float, and not null."""
     return isinstance(value, pa.Scalar) and value.is_valid and (is_integer(value) or _is_float(value))
 
 
@@ -172,7 +173,7 @@ def _is_float(value: Datum) -> bool:
 
 
 def _compare_to(name: str, value: Datum, number: _Number) -> Datum:
-    """Integers with a number, exactly: by an integer of their own type that gives the same."""
+    """Compares integers with a number, exactly: with an integer of their own type that gives the same answers."""
     lowest, highest = _limits(value.type)
     if math.isnan(number):
         return _same(value, name == "not_equal")
@@ -188,7 +189,7 @@ def _compare_to(name: str, value: Datum, number: _Number) -> Datum:
 
 
 def _same(value: Datum, answer: bool) -> Datum:
-    """That answer in each row that is not null."""
+    """The same answer in each row that is not null."""
     lowest = pa.scalar(_limits(value.type)[0], value.type)
     return pc.greater_equal(value, lowest) if answer else pc.less(value, lowest)
 
@@ -221,7 +222,8 @@ def common_decimal(left: Datum, right: Datum) -> pa.DataType | None:
 
 
 def members_among(arrow_type: pa.DataType, values: tuple[Any, ...]) -> pa.Array | None:
-    """Those of the values that a column of integers or floats may hold, nulls included; None: Arrow has to tell.
+    """Those of the values that a column of integers or floats can hold, nulls included; None: the column is neither, or
+    a value is no number.
 
     They have the column's type if that is one of integers, else they are doubles.
     """
@@ -240,7 +242,7 @@ def _is_plain_number(value: Any) -> bool:
 
 
 def _is_double(value: Any) -> bool:
-    """Whether a double holds it exactly, or it is null."""
+    """Whether a double holds the value exactly."""
     if not isinstance(value, numbers.Integral):
         return True
     return int(value).bit_length() <= 1023 and int(float(value)) == value

@@ -174,8 +174,8 @@ class MapBatchesOperator(Operator):
                     f"{label_of(self.context)}: column {name!r} is {type(values).__name__}; it must be an array "
                     "or a list with one value per row"
                 )
-            listed = list(values)
-            return to_array(listed, infer_type(listed))
+            rows = list(values)
+            return to_array(rows, infer_type(rows))
         except (Misfit, Unholdable, pa.ArrowException) as error:
             raise TypeMismatchError(
                 f"{label_of(self.context)}: the returned column {name!r} fits no Arrow type: {error}"
@@ -210,7 +210,7 @@ class MapBatchesOperator(Operator):
 
 
 class _Shown:
-    """What an error shows of the batch, instead of its rows."""
+    """Stands for a batch in errors, which show its size and columns and not its rows."""
 
     def __init__(self, batch: Batch) -> None:
         self._batch = batch
@@ -243,7 +243,7 @@ def _to_pandas(batch: Batch) -> pd.DataFrame:
 
 
 def _to_numpy(batch: Batch) -> dict[str, np.ndarray[Any, Any]]:
-    """Columns as arrays of their own, writable; lists of one length as a matrix."""
+    """The columns as writable arrays of their own; lists of one length as a matrix."""
     if batch.kind is Kind.OBJECT:
         return {SCALAR_COLUMN: _object_array(decode(batch))}
     return {name: _numpy_column(batch.data.column(name)) for name in batch.data.schema.names}
@@ -291,14 +291,14 @@ def _one_array(column: pa.ChunkedArray) -> pa.Array:
 
 
 def _times(batch: Batch, rows: int) -> pa.Array | int | None:
-    """Kept where the number of rows is the same; else every row gets the batch's highest."""
+    """The event times of the result: those of the batch if it has as many rows, else the batch's highest for all."""
     if batch.times is None or rows == batch.num_rows:
         return batch.times
     return batch.time_bounds[1]
 
 
 def _closer(function: Any) -> Callable[[], None]:
-    """Its `close`, where it has one and no one else calls it."""
+    """The `close` of a function that is no Function, if it has one; that of a Function is called elsewhere."""
     close = getattr(function, "close", None)
     if isinstance(function, Function) or not callable(close):
         return lambda: None

@@ -1,4 +1,4 @@
-"""BroadcastProcessFunction and KeyedBroadcastProcessFunction: rows that meet state which is the same everywhere."""
+"""BroadcastProcessFunction and KeyedBroadcastProcessFunction: rows meet broadcast state, the same at every subtask."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _BROADCAST_INPUT = 1
 
 
 class _BroadcastStates:
-    """The declared states by descriptor."""
+    """Finds the broadcast states of an operator by their descriptors, which must be those that were declared."""
 
     def __init__(self, where: str, descriptors: tuple[MapStateDescriptor, ...]) -> None:
         self._where = where
@@ -53,7 +53,7 @@ class _BroadcastStates:
 
 
 class ReadOnlyBroadcastContext(ElementContext):
-    """The `ctx` of rows that are not broadcast, and of timers."""
+    """The `ctx` of rows that are not broadcast, and of timers: broadcast state is read-only."""
 
     def __init__(self, backend: KeyedStateBackend, timers: UserTimerService, states: _BroadcastStates) -> None:
         super().__init__(backend, timers)
@@ -71,7 +71,7 @@ class ReadOnlyBroadcastContext(ElementContext):
 
 
 class BroadcastContext(ReadOnlyBroadcastContext):
-    """The `ctx` of rows that are broadcast."""
+    """The `ctx` of rows that are broadcast: broadcast state is writable, and there is no current key."""
 
     def __init__(
         self, backend: KeyedStateBackend, timers: UserTimerService, states: _BroadcastStates, where: str, is_keyed: bool
@@ -117,7 +117,7 @@ class BroadcastContext(ReadOnlyBroadcastContext):
 
 
 class BroadcastProcessOperator(UserFunctionOperator):
-    """Input 0 is as of a ProcessFunction or KeyedProcessFunction; every subtask gets all rows of input 1."""
+    """Input 0 is processed as by a ProcessFunction or KeyedProcessFunction; every subtask gets all rows of input 1."""
 
     def __init__(self, code: OperatorCode) -> None:
         factory = code.factory

@@ -1,4 +1,4 @@
-"""Where a stream enters a loop."""
+"""The input of an iteration: passes the rows of the stream that enters the loop to its head."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from flinkray.transformations.operator_factories import IterationInputFactory
 
 
 class IterationInputOperator(Operator):
-    """Passes everything on, and tells the head when that was all."""
+    """Passes all rows on, and tells the head of the loop when its input has ended."""
 
     def __init__(self, factory: IterationInputFactory) -> None:
         self._iteration_id = factory.iteration_id

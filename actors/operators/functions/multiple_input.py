@@ -1,4 +1,4 @@
-"""Several inputs into one row function."""
+"""Several inputs into one row function, whose results are encoded as one stream."""
 
 from __future__ import annotations
 

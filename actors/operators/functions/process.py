@@ -1,4 +1,5 @@
-"""ProcessFunction and KeyedProcessFunction: the user's Python per row and per timer, batches around it."""
+"""ProcessFunction and KeyedProcessFunction: the user's Python is called per row and per timer, with batches around
+it."""
 
 from __future__ import annotations
 
@@ -115,7 +116,7 @@ _KEYED_FUNCTIONS = (KeyedProcessFunction, KeyedCoProcessFunction, KeyedBroadcast
 
 
 def _ignore_timer(_timestamp: int, _ctx: object) -> None:
-    """Of a function that has no on_timer."""
+    """Stands for the on_timer of a function that has none."""
 
 
 class UserFunctionOperator(Operator):
@@ -217,8 +218,8 @@ class UserFunctionOperator(Operator):
         self._fire(self._timers.due_processing_timers(), TimeDomain.PROCESSING_TIME)
 
     def _fire(self, due: Iterator[Timer], domain: str) -> None:
-        """Calls `on_timer` for each, and emits what it gives: with the timer's time as event time, or none where it
-        is a time of the clock."""
+        """Calls `on_timer` for each timer, and emits its results: with the timer's time as their event time, or without
+        one for a processing-time timer."""
         on_timer, element = self._on_timer, self._timer_element
         collect, flush_if_full = self._results.collect, self._results.flush_if_full
         set_current_key = self._backend.set_current_key

@@ -50,11 +50,11 @@ class ReduceOperator(Operator):
         self._functions = UserFunctions(context, [self._factory.function])
 
     def _begin(self) -> None:
-        """No key is known."""
+        """Begins without any key."""
         self._index = KeyIndex()
         self._reduced: list[Any] = []
         self._last_times: npt.NDArray[np.int64] | None = np.empty(0, np.int64)
-        """In batch mode: event time of each key's last row; None: there is a row without one."""
+        """In batch mode: the event time of each key's last row; None: a row has none."""
 
     def open(self) -> None:
         self._encoder = RowEncoder(self.context.operator_name, self.context.subtask, self._factory.output_type)
@@ -104,7 +104,7 @@ class ReduceOperator(Operator):
         super().on_watermark(timestamp)
 
     def _own(self, ids: Ids) -> None:
-        """The function may change what it gets: these keys' values are copied where a snapshot shares them."""
+        """Copies these keys' values where a snapshot shares them, since the function may change what it gets."""
         for frozen in self._shared.current():
             for key in distinct(ids[ids < len(frozen)]).tolist():
                 if self._reduced[key] is frozen[key]:
@@ -143,7 +143,7 @@ class ReduceOperator(Operator):
 
 
 def _drop(_value: Any) -> None:
-    """Takes results that are not the last of their key."""
+    """Drops a result that is not the last of its key."""
 
 
 def _table(tables: KeyedTables, keys: Columns, reduced: FrozenValues[list[Any]]) -> KeyedTable:

@@ -1,4 +1,4 @@
-"""Results of user functions on their way out: collected as Python values, encoded once per batch and output."""
+"""Collects the results of user functions as Python values, and encodes them as Arrow once per batch and output."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ from flinkray.types.rows import Row
 class ResultCollector:
     """Takes results with their event times, and emits them as batches of at most `batch_rows` rows.
 
-    Main and side results each keep their order. Call `flush` after each batch, firing or watermark's worth of them.
+    Main and side results each keep their order. To be flushed after each batch, firing or watermark.
     """
 
     def __init__(self, context: OperatorContext, output: Output, declared: RecordType | None) -> None:
         self._context = context
         self._output = output
         encoder = RowEncoder(context.operator_name, context.subtask, declared)
-        self._main = _Buffer(context, encoder, output.emit)
-        self._sides: dict[OutputTag, _Buffer] = {}
+        self._main = _OutputBuffer(context, encoder, output.emit)
+        self._sides: dict[OutputTag, _OutputBuffer] = {}
 
     def add(self, value: Any, timestamp: int | None) -> None:
         """One row for the main output."""
         self._main.add(value, timestamp)
 
     def collect(self, results: Any, timestamp: int | None) -> None:
-        """Everything that a process function gave: a generator, an iterable or None.
+        """Takes all results of one call of a process function: a generator, an iterable or None.
 
         A tuple of two of which the first is an OutputTag is a row for that side output. Runs the user's generator,
         so call it where the user's errors are caught; of many results emits those that are due.
@@ -62,31 +62,32 @@ class ResultCollector:
                 self.flush_if_full()
 
     def flush_if_full(self) -> None:
-        """Emits when a batch has come together, or is long under way: keeps memory bounded while many rows or timers
-        are worked off."""
+        """Emits the results if they make a batch, or have waited for long: keeps memory bounded while many rows or
+        timers are processed."""
         main = self._main
         is_due = len(main.values) >= main.flush_policy.check_at and main.is_due()
         if is_due or (self._sides and any(side.is_due() for side in self._sides.values())):
             self.flush()
 
     def flush(self) -> None:
+        """Emits all results."""
         self._main.flush()
         for side in self._sides.values():
             side.flush()
 
-    def _side(self, tag: OutputTag) -> _Buffer:
+    def _side(self, tag: OutputTag) -> _OutputBuffer:
         side = self._sides.get(tag)
         if side is None:
             declared = None if tag.output_type is None else record_type(tag.output_type)
             argument = f"OutputTag({tag.name!r}, output_type)"
             encoder = RowEncoder(self._context.operator_name, self._context.subtask, declared, argument)
-            side = _Buffer(self._context, encoder, lambda batch: self._output.emit_side(tag, batch))
+            side = _OutputBuffer(self._context, encoder, lambda batch: self._output.emit_side(tag, batch))
             self._sides[tag] = side
         return side
 
 
-class _Buffer:
-    """Rows of one output. In one batch either all rows have an event time or none has."""
+class _OutputBuffer:
+    """The results of one output. In one batch either all rows have an event time or none has."""
 
     def __init__(self, context: OperatorContext, encoder: RowEncoder, emit: Any) -> None:
         self._rows = context.batch_rows

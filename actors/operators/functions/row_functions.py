@@ -103,7 +103,7 @@ class FusedRowOperator(Operator):
             yield batch
             return
         for result in self._loops[loop].run(batch):
-            self.context.cancellation.check()  # what follows may drop it
+            self.context.cancellation.check()  # the loops behind this one may drop all rows
             yield from self._run(result, loop + 1)
 
     def _cut_by_size(self, batch: Batch) -> Iterator[Batch]:
@@ -195,11 +195,11 @@ class _Loop:
         return result
 
     def _split(self, batch: Batch) -> Batch | None:
-        """The words of bare texts; None where only the function itself can tell."""
+        """The words of a batch of bare texts, split as whole columns; None: the function itself has to be called."""
         if batch.kind is not Kind.SCALAR or batch.data.column(0).type != pa.string():
             return None
         if self._encoder.record_type != _TEXTS:
-            return None  # declared otherwise, or not known before the first word
+            return None  # another type is declared, or the type is not known before the first word
         split = split_texts(batch.data.column(0))
         if split is None:
             return None
@@ -210,7 +210,7 @@ class _Loop:
         return Batch(pa.RecordBatch.from_arrays([words], schema=_TEXTS.schema), Kind.SCALAR, timestamps)
 
     def _filter(self, batch: Batch) -> Iterator[Batch]:
-        """Only filters: the rows that stay are picked from the columns as they came."""
+        """Runs a loop of filters only: takes the rows that stay from the columns as they came."""
         rows: list[int] = []
         outputs: list[Any] = []
         policy = self._flush_policy
@@ -231,9 +231,9 @@ class _Source:
     def __init__(self, stages: Sequence[Stage]) -> None:
         self._stages = stages
         self._lines: list[tuple[str, int | None]] = []
-        """Text, and the index of the stage whose function the line calls."""
+        """Each line, with the index of the stage whose function it calls; None: it calls none."""
         self._inputs: list[str] = []
-        """Per stage: the variable that holds the value it is called with."""
+        """For each stage, the variable that holds the value with which its function is called."""
         self._helpers: dict[str, Any] = {
             "PLAIN": PLAIN_TYPES,
             "as_row": as_row,
@@ -288,7 +288,7 @@ class _Source:
         return (self._stages[0], NO_VALUE) if index is None else (self._stages[index], values.get(self._inputs[index]))
 
     def _build(self) -> None:
-        # What the loop calls are its own variables, which are quicker to get than globals.
+        # The loop calls its own variables, which are quicker to read than globals.
         own = [f"f{index}" for index in range(len(self._stages))] + [
             "type",
             "int",
@@ -314,14 +314,14 @@ class _Source:
             self._inputs.append(value)
             if stage.kind == "filter":
                 self._line(depth, f"if not f{index}({value}):", index)
-                self._write_look(depth + 1, index)
+                self._write_cancellation_check(depth + 1, index)
                 self._line(depth + 1, "continue")
                 continue
             result = f"v{index + 1}"
             if stage.kind == "map":
                 self._line(depth, f"{result} = f{index}({value})", index)
             else:
-                self._write_look(depth, index)
+                self._write_cancellation_check(depth, index)
                 self._line(depth, f"results{index} = f{index}({value})", index)
                 branch = "if"
                 if index == last and not calls_append:
@@ -342,15 +342,17 @@ class _Source:
         self._line(1, "yield")
 
     def _write_extension(self, depth: int, index: int, has_rows: bool) -> None:
-        """The last function's results at once, where they are a list: what else there is may do anything."""
+        """Appends a list of the last function's results at once; other iterables may run the user's code and go one by
+        one."""
         self._line(depth, f"if type(results{index}) is list and len(results{index}) <= target:")
         self._line(depth + 1, f"outputs += results{index}")
         if has_rows:
             self._line(depth + 1, f"rows += repeat(row, len(results{index}))")
         self._write_cut(depth + 1)
 
-    def _write_look(self, depth: int, index: int) -> None:
-        """Where a row of an earlier flat_map is dropped, or may be: it may have no end."""
+    def _write_cancellation_check(self, depth: int, index: int) -> None:
+        """Checks for cancellation where a row of an earlier flat_map may be dropped, since a flat_map may have no
+        end."""
         if any(stage.kind == "flat_map" for stage in self._stages[:index]):
             self._line(depth, "if canceled:")
             self._line(depth + 1, "canceled.check()")
@@ -414,7 +416,7 @@ def _mismatch_test(value: str, declared: RecordType, row_class_name: str) -> str
 
 
 def _cut(stages: Sequence[Stage]) -> list[list[Stage]]:
-    """Runs of stages that can share a loop: cut after a function whose declared type only Arrow can bring about."""
+    """Groups of neighbouring stages that share a loop: cut behind a function whose declared type needs Arrow."""
     cuts = [
         index + 1
         for index, stage in enumerate(stages[:-1])
@@ -428,7 +430,7 @@ def _is_simple(declared: RecordType) -> bool:
 
 
 class _Coercion:
-    """Brings a value into its declared type, exactly as a batch would; the slow way, for the odd value."""
+    """Brings a value into its declared type, exactly as a batch would; slow, for the rare value that needs it."""
 
     def __init__(self, stage: Stage, context: OperatorContext) -> None:
         self._encoder = RowEncoder(stage.name, context.subtask, stage.output_type)

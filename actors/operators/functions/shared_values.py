@@ -1,4 +1,4 @@
-"""Python values of users that a snapshot shares with the live state until it is written, or until they may change."""
+"""Users' Python values that a snapshot shares with the live state, until it is written or user code may change them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Values = TypeVar("Values", list[Any], dict[Any, Any])
 
 
 class FrozenValues(Generic[Values]):
-    """A copy of a list or dict, whose values are the very objects that were in it. Let go of it when it is written."""
+    """A shallow copy of a list or dict, for a snapshot. To be dropped when that is written."""
 
     __slots__ = ("__weakref__", "values")
 
@@ -25,7 +25,7 @@ class FrozenValues(Generic[Values]):
 
 
 class SharedValues(Generic[Values]):
-    """Which values of a list or dict unwritten snapshots share: a copy of those must go where user code may change it.
+    """Knows which values of a list or dict unwritten snapshots share: user code must get copies of those.
 
     After the copy on write of Flink's CopyOnWriteStateTable. Belongs to the task's thread; snapshots may be dropped
     by any.
@@ -35,14 +35,14 @@ class SharedValues(Generic[Values]):
         self._frozen: list[weakref.ref[FrozenValues[Values]]] = []
 
     def freeze(self, values: Values) -> FrozenValues[Values]:
-        """The values as they are now; a copy of references only. They are shared for as long as it lives."""
+        """A shallow copy of the values as they are now. They count as shared for as long as it lives."""
         frozen = FrozenValues(values.copy())
         self._frozen = [reference for reference in self._frozen if reference() is not None]
         self._frozen.append(weakref.ref(frozen))
         return frozen
 
     def current(self) -> list[Values]:
-        """Of all snapshots that are not written yet; mostly empty."""
+        """The values of all snapshots that are not written yet; mostly there is none."""
         if not self._frozen:
             return []
         alive = [frozen for reference in self._frozen if (frozen := reference()) is not None]
@@ -72,4 +72,5 @@ def pickled(values: Iterable[Any], describe: Callable[[int], str]) -> pa.Array:
 
 
 def unpickled(column: pa.Array) -> list[Any]:
+    """The values that `pickled` stored."""
     return [loads(data) for data in column.to_pylist()]

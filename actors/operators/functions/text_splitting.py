@@ -15,7 +15,7 @@ import pyarrow as pa
 _SPACES = bytes(code for code in range(128) if chr(code).isspace())
 _IS_SPACE = np.isin(np.arange(256), np.frombuffer(_SPACES, np.uint8))
 _LAST_SPACE = max(_SPACES)
-# Text that is looked at in one go: what is made of it stays in the cache of a core.
+# Bytes of text that are split at a time: so many, and what is computed from them, stay in the cache of a core.
 _BLOCK_BYTES = 64 << 10
 _OTHER_KINDS = (
     inspect.CO_VARARGS
@@ -80,7 +80,7 @@ def split_texts(texts: pa.StringArray) -> tuple[pa.StringArray, npt.NDArray[np.i
 
 
 def _blocks(offsets: npt.NDArray[np.int32]) -> Iterator[slice]:
-    """Texts that together have about `_BLOCK_BYTES`, by their rows."""
+    """Ranges of rows whose texts have about `_BLOCK_BYTES` together."""
     rows, first, last = len(offsets) - 1, int(offsets[0]), int(offsets[-1])
     inner = np.searchsorted(offsets, np.arange(first + _BLOCK_BYTES, last, _BLOCK_BYTES)).tolist()
     for start, stop in pairwise([0, *inner, rows]):
@@ -92,13 +92,14 @@ def _words_in(
     data: npt.NDArray[np.uint8], text_ends: npt.NDArray[np.int64]
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """The length of each word of texts that lie one behind the other, and how many words each text has."""
-    # What ends a word: a space, which takes up a byte, or before it the end of its text, which takes up none.
+    # A word ends at a space, which takes up a byte, or at the end of its text, which takes up none and goes before a
+    # space at the same position.
     spaces = _spaces_in(data)
     spaces <<= 1
     spaces += 1
     text_ends <<= 1
     ends = np.concatenate([spaces, text_ends])
-    ends.sort(kind="stable")  # two sorted runs, which are merged
+    ends.sort(kind="stable")  # two sorted runs, which this merges
     last_words = np.flatnonzero((ends & 1) == 0)
     lengths = ends >> 1
     ends += 1
@@ -113,7 +114,7 @@ def _words_in(
 
 
 def _spaces_in(data: npt.NDArray[np.uint8]) -> npt.NDArray[np.int64]:
-    """Their positions."""
+    """The positions of the spaces."""
     low = np.flatnonzero(data <= _LAST_SPACE)
     if len(data) and data.min() == _LAST_SPACE:  # as most text is
         return low

@@ -21,8 +21,8 @@ COLLECT_WINDOW = 4
 # where the job's own batches are tiny.
 COLLECT_ROWS = 8_192
 
-# A subtask that had finished leaves no state, but the coordinator has its count: an attempt that begins without one
-# counts from the number of its checkpoint times this, above all that was sent before.
+# A subtask that had finished leaves no state, but the coordinator knows its sequence numbers: an attempt that begins
+# without state counts from the number of its checkpoint times this, above all that was sent before.
 _FRESH_COUNT = 1 << 40
 
 
@@ -32,11 +32,11 @@ class KeptRows(Struct, frozen=True):
     sequence: int
     batch: Batch
     former: tuple[tuple[int, int], ...]
-    """As in RowsCollected."""
+    """As `RowsCollected.former`."""
 
 
 class CollectWriterState(Struct, frozen=True):
-    """A part of the checkpoint's format."""
+    """What a snapshot has of a writer. A part of the checkpoint's format."""
 
     subtask_index: int
     next_sequence: int
@@ -46,7 +46,7 @@ class CollectWriterState(Struct, frozen=True):
 class CollectWriter(SinkWriter):
     """Sends rows to the collect coordinator, at most COLLECT_WINDOW messages ahead of the driver.
 
-    Rows that come while the window is full wait and are put together, up to COLLECT_ROWS. Once those are there too, the
+    Rows that come while the window is full wait and are coalesced, up to COLLECT_ROWS. Once there are as many, the
     writer is not available. At a barrier and at the end of input everything is sent.
 
     Messages are kept until a checkpoint of the coordinator has them for certain, or without checkpoints the driver: the
@@ -61,7 +61,7 @@ class CollectWriter(SinkWriter):
         self._waiting_bytes = 0
         self._next_sequence = 0
         self._taken = 0
-        """Messages that need no room any more."""
+        """How many messages need no room any more: the driver has taken them."""
         self._kept: deque[KeptRows] = deque()
         self._has_ended = False
 
@@ -83,12 +83,13 @@ class CollectWriter(SinkWriter):
         self._send(COLLECT_WINDOW)
 
     def on_rows_taken(self, sequence: int) -> None:
-        """What is up to this sequence needs no room any more."""
+        """The driver has taken the messages up to this sequence, which need no room any more."""
         self._taken = max(self._taken, sequence + 1)
         self._send(COLLECT_WINDOW)
 
     def on_rows_kept(self, sequence: int) -> None:
-        """A complete checkpoint of the coordinator, or without checkpoints the driver, has what is below this one."""
+        """A complete checkpoint of the coordinator, or without checkpoints the driver, has the messages below this
+        one."""
         while self._kept and self._kept[0].sequence < sequence:
             self._kept.popleft()
 
@@ -125,7 +126,7 @@ class CollectWriter(SinkWriter):
                 self._tell(kept)
         else:
             self._next_sequence = (checkpoint_id + 1) * _FRESH_COUNT
-        # The coordinator may have all of it, and then nobody will ever say that it needs no room any more.
+        # The coordinator may have all of it, and then no message will ever say that it needs no room any more.
         self._taken = self._next_sequence
 
     def close(self) -> None:
@@ -144,7 +145,7 @@ class CollectWriter(SinkWriter):
     def _send(self, window: int | None) -> None:
         while self._waiting and (window is None or self._next_sequence - self._taken < window):
             batch = self._next_batch()
-            # Kept for long: a copy, since a slice would hold the memory of everything that it was received with.
+            # It may be kept for long, so it is copied: a slice holds the memory of the whole batch that it comes from.
             self._send_rows(_copied(batch) if self._context.has_checkpoints else batch, ())
 
     def _send_rows(self, batch: Batch, former: tuple[tuple[int, int], ...]) -> None:

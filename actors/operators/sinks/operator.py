@@ -45,9 +45,10 @@ class SinkOperator(Operator):
         self._writer: SinkWriter | None = None
         self._committer: Committer | None = None
         self._prepared: dict[int, list[Any]] = {}
-        """Checkpoint -> what it is to commit. Ascending; what belongs to one that failed goes with the next."""
+        """Checkpoint -> the committables that its completion commits, ascending. Those of a checkpoint that failed are
+        committed with the next one."""
         self._unprotected: list[Any] = []
-        """What no checkpoint has."""
+        """Committables that no checkpoint has, and that are aborted if the task fails."""
 
     @property
     def is_available(self) -> bool:
@@ -104,13 +105,13 @@ class SinkOperator(Operator):
             self._raise(error)
 
     def on_watermark(self, timestamp: Timestamp) -> None:
-        """Ends here."""
+        """Watermarks end here."""
 
     def process_status(self, is_idle: bool, input_index: int = 0) -> None:
-        """Ends here."""
+        """Statuses end here."""
 
     def process_latency_marker(self, marker: LatencyMarker) -> None:
-        """Ends here: its latency has been reported on arrival."""
+        """Latency markers end here: their latency was reported on arrival."""
 
     def handle_coordinator_event(self, event: Any) -> None:
         writer = self._writer
@@ -179,7 +180,7 @@ class SinkOperator(Operator):
     # -- inside --------------------------------------------------------------------------------------------------
 
     def _commit_prepared(self, up_to: int | None) -> None:
-        """What was prepared for that checkpoint and all before it; None: for any."""
+        """Commits what was prepared for that checkpoint and all before it; None: for all."""
         due = [each for each in self._prepared if up_to is None or each <= up_to]
         self._commit([each for checkpoint_id in due for each in self._prepared[checkpoint_id]])
         for checkpoint_id in due:

@@ -1,4 +1,4 @@
-"""Puts small batches of a source together."""
+"""Coalesces small batches of a source: what a reader already has is polled until it makes a batch of some size."""
 
 from __future__ import annotations
 
@@ -10,31 +10,32 @@ from flinkray.batches.batch import FEW_ROWS, Batch, concat, is_same_layout
 from flinkray.connectors.source import ReaderStatus, SourceBatch, SourceProgress
 
 Given = SourceBatch | SourceProgress | ReaderStatus
+"""What one poll of a reader may give."""
 
 LONGEST_MS = 1.0
-"""How long rows wait for others, beside the poll that is under way: a reader that is slower than that is not waited for
-a second time."""
+"""How long rows wait for others, not counting the poll that is under way: a reader that takes longer for a poll is not
+polled again."""
 
 
 class PollResult(Struct, frozen=True):
-    """What polls of a reader gave."""
+    """What one poll of a reader gave, or several whose batches were coalesced."""
 
     given: Given
     finished_splits: tuple[str, ...] = ()
-    """The reader is through with these. They hold the watermark until what was given has gone on, as it may be the
-    last of one of them."""
+    """Splits that the reader has finished. They hold the watermark until `given` is emitted, which may be the last of
+    one of them."""
 
 
 def coalesced_polls(
     poll: Callable[[], PollResult], batch_rows: int, batch_bytes: int, now_ms: Callable[[], float]
 ) -> Iterator[PollResult]:
-    """What a reader gives, at least one thing: small batches of one split that are there already come as one.
+    """Polls a reader at least once; small batches of one split that it already has become one.
 
-    All that was polled must be taken before the reader's state is looked at. What `poll` raises comes behind the rows
+    All results must be consumed before the reader's state is looked at. What `poll` raises is raised behind the rows
     that were polled before.
 
     Args:
-        batch_rows, batch_bytes: what a batch aims at; there are no larger ones because of this.
+        batch_rows, batch_bytes: what a batch aims at; coalescing makes none larger.
     """
     began = now_ms()
     polled = poll()

@@ -36,20 +36,20 @@ from flinkray.types.records import MAX_TIMESTAMP, MIN_TIMESTAMP
 from graphs.job_graph import OperatorCode
 
 _SPLITS = "splits"
-"""Name of the part with a KeptSplit for every split that is not passed on to its end."""
+"""Name of the part with a KeptSplit for every split that is not emitted to its end."""
 
 
 class KeptSplit(NamedTuple):
-    """What a checkpoint has of a split, in one piece: wherever it is read on, rows that were read before it and not
-    passed on come first, and its watermark is behind them."""
+    """What a checkpoint has of a split, all together: whichever subtask reads the split on emits first the rows that
+    the reader had given and the operator had not emitted, and its watermark goes on behind them."""
 
     split_id: str
     split: Any
-    """None: the reader is through with it."""
+    """The split as the reader saved it; None: the reader has finished it."""
     state: SplitState | None
-    """None: nothing of it was passed on."""
+    """How far its watermark was; None: nothing of the split was emitted."""
     given: tuple[SourceBatch | SourceProgress, ...]
-    """By the reader, and not taken yet."""
+    """What the reader had given and the operator had not emitted."""
 
 
 class SourceOperator(Operator):
@@ -66,9 +66,10 @@ class SourceOperator(Operator):
         self._reader: SourceReader | None = None
         self._restored: list[KeptSplit] = []
         self._polled: deque[PollResult] = deque()
-        """What is to be taken before the reader is asked for more; the first may be the rest of a batch."""
+        """What was polled and is to be emitted before the reader is polled again; the first may be the rest of a
+        batch."""
         self._failure: Exception | None = None
-        """Of a poll, to be raised when all that was polled before has been taken."""
+        """What a poll raised; it is raised once all that was polled before is emitted."""
         self._is_announced = False
         self._listener: Callable[[], None] | None = None
         self._status = InputStatus.MORE_AVAILABLE
@@ -115,8 +116,8 @@ class SourceOperator(Operator):
         return snapshot
 
     def _kept_splits(self, splits: list[Any]) -> list[KeptSplit]:
-        """Of those that have an id in common the first one has what was given; it is without the reader's status, which
-        the reader says again."""
+        """What a checkpoint has of each split: of splits with a common id, the first has what was polled and not
+        emitted. A status of the reader is not saved, as a restored reader gives it again."""
         given: dict[str, list[SourceBatch | SourceProgress]] = {}
         for polled in self._polled:
             if isinstance(polled.given, SourceBatch | SourceProgress):
@@ -142,13 +143,13 @@ class SourceOperator(Operator):
             self._reader.close()
 
     def forget(self) -> None:
-        """Nothing: threads of the reader's may still announce rows."""
+        """Drops nothing: threads of the reader may still announce rows."""
 
     # -- as an input of the task ---------------------------------------------------------------------------------
 
     def emit_next(self) -> InputStatus:
-        """Polls the reader and emits what it gives: a batch, or one of several small ones; of a batch that takes long
-        a piece. After its last batch comes MAX_TIMESTAMP, then END_OF_DATA."""
+        """Polls the reader and emits what it gives: a batch, several small ones that were coalesced, or a chunk of a
+        batch that takes long. After its last batch comes MAX_TIMESTAMP, then END_OF_DATA."""
         if self._status is not InputStatus.MORE_AVAILABLE:
             self._status = InputStatus.END_OF_INPUT
             return self._status
@@ -163,15 +164,15 @@ class SourceOperator(Operator):
             polled = self._polled.popleft()
             given = polled.given
             if isinstance(given, SourceBatch):
-                piece, rest = self._chunk_sizer.cut(given.batch)
+                chunk, rest = self._chunk_sizer.cut(given.batch)
                 if rest is not None:
                     self._polled.appendleft(PollResult(SourceBatch(rest, given.split_id), polled.finished_splits))
-                    return self._take(SourceBatch(piece, given.split_id), ())
-            status = self._take(given, polled.finished_splits)
+                    return self._emit(SourceBatch(chunk, given.split_id), ())
+            status = self._emit(given, polled.finished_splits)
         if self._failure is not None:
             raise self._failure
         if is_rest and status is InputStatus.NOTHING_AVAILABLE:
-            return InputStatus.MORE_AVAILABLE  # that was then
+            return InputStatus.MORE_AVAILABLE  # the reader said so some time ago, and may have more by now
         return status
 
     def _poll_some(self) -> None:
@@ -181,11 +182,11 @@ class SourceOperator(Operator):
             self._polled.extend(polls)
         except Exception as error:
             self._failure = error
-        for polled in self._polled:  # at once: its rows must not be late behind those that are taken before them
+        for polled in self._polled:  # before any of them is emitted, so that no split's rows are late behind another's
             self._add_split_of(polled.given)
 
     def _add_split_of(self, given: Given) -> None:
-        """A reader may make splits of its own."""
+        """Adds the split if it is new: a reader may make splits of its own."""
         if isinstance(given, SourceBatch | SourceProgress) and given.split_id not in self._splits:
             self._add_split(given.split_id)
 
@@ -198,8 +199,8 @@ class SourceOperator(Operator):
         del self._finished_splits[: len(finished)]
         return PollResult(given, finished)
 
-    def _take(self, given: Given, finished_splits: Sequence[str]) -> InputStatus:
-        self._add_split_of(given)  # again, where the reader has said that it was through with it
+    def _emit(self, given: Given, finished_splits: Sequence[str]) -> InputStatus:
+        self._add_split_of(given)  # again, where the reader had finished the split and goes on with it
         if isinstance(given, SourceBatch):
             if given.batch.num_rows:
                 self._emit_batch(given)
@@ -265,7 +266,7 @@ class SourceOperator(Operator):
         self.announce()
 
     def split_finished(self, split_id: str) -> None:
-        """The reader is through with a split, which soon does not hold the watermark back any more.
+        """The reader has finished a split, which no longer holds the watermark back after the next poll is emitted.
 
         Not at once: the batch that `poll` is about to give may be the split's last, and must not be late.
         """
@@ -306,7 +307,7 @@ class SourceOperator(Operator):
         self._emit_progress(self._watermarks_of_splits.remove_split(split_id))
 
     def _emit_source_progress(self, polled: SourceProgress) -> None:
-        if not self.context.is_batch:  # where event time moves once, at the end
+        if not self.context.is_batch:  # in batch mode event time moves once, at the end
             progress = self._watermarks_of_splits.on_source(polled.split_id, polled.watermark, polled.is_idle)
             self._emit_progress(progress)
 
@@ -339,9 +340,9 @@ class SourceOperator(Operator):
         self._align_splits()
 
     def _align_splits(self) -> None:
-        """Lets the reader hold back the splits that are ahead of the alignment group, and read those that were.
+        """Has the reader hold back the splits that are ahead of the alignment group, and read on those that were.
 
-        A single split needs none of that: the source itself waits.
+        For a single split that is not needed: the source itself waits.
         """
         ahead = (
             {str(split_id) for split_id in self._watermarks_of_splits.above_limit()} if len(self._splits) > 1 else set()
@@ -363,7 +364,7 @@ class SourceOperator(Operator):
         self.announce()
 
     def _emit_progress(self, progress: EventTimeProgress) -> None:
-        """ACTIVE goes before a watermark, IDLE after it."""
+        """Emits what changed: that it turned active goes before a watermark, that it turned idle goes after it."""
         if progress.is_idle is False:
             self.output.emit_status(False)
         if progress.watermark is not None:
@@ -378,9 +379,10 @@ class SourceOperator(Operator):
         )
 
     def _report_watermark(self) -> None:
-        """Nobody is to wait for a source that has nothing to read, whose splits are idle, or that has no watermark."""
-        waits = not self._splits or self._watermarks_of_splits.is_idle
-        watermark = MAX_TIMESTAMP if waits else self._watermarks_of_splits.watermark
+        """Tells the coordinator how far this source is. The group does not wait for a source that has nothing to read
+        or whose splits are idle, and hears nothing of one that has no watermark yet."""
+        is_out = not self._splits or self._watermarks_of_splits.is_idle
+        watermark = MAX_TIMESTAMP if is_out else self._watermarks_of_splits.watermark
         if watermark > MIN_TIMESTAMP:
             self.context.send_to_coordinator(WatermarkReported(watermark))
 

@@ -15,7 +15,7 @@ from flinkray.time.watermarks import WatermarkStrategy
 from flinkray.types.records import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp
 
 _FEW = 16
-"""Entries of the past in the heap that are not worth removing."""
+"""Up to so many outdated entries in the heap are not worth removing."""
 
 
 class SplitState(NamedTuple):
@@ -23,7 +23,7 @@ class SplitState(NamedTuple):
 
     tracker: TrackerState
     watermark: int
-    """What the subtask had promised: more than the split's own, where the split was idle or came late."""
+    """The watermark that the subtask had emitted: higher than the split's own where that was idle or came late."""
 
 
 class SplitWatermarks:
@@ -44,15 +44,15 @@ class SplitWatermarks:
         self._active: dict[Hashable, int] = {}
         """Watermark of each split that is not idle."""
         self._ascending: list[tuple[int, int, Hashable]] = []
-        """A heap of (watermark, number, split) with all that is in `_active`, and with what was there before: a batch
-        changes one split, and then nobody looks at the others."""
+        """A heap of (watermark, number, split) with all that is in `_active`, and with outdated entries: so a batch,
+        which changes one split, costs no look at the others."""
         self._numbers = itertools.count()
         # While there is no split, a tracker that sees no rows tells when that has lasted for the idle timeout.
         self._no_split = WatermarkTracker(strategy, where)
         self._intervals_without_split = 0
         self._watermark = MIN_TIMESTAMP
         self._promised: list[int] = []
-        """Of restored splits, until the first progress."""
+        """The watermarks that the subtasks of restored splits had emitted, until the first progress."""
         self._is_idle = False
         self.limit = MAX_TIMESTAMP
         """Splits above it wait for their alignment group: that they give no rows does not make them idle."""
@@ -82,7 +82,7 @@ class SplitWatermarks:
         return self._combined()
 
     def snapshot(self) -> dict[Hashable, SplitState]:
-        """By split; a split's state is to be stored and restored with it, wherever it goes."""
+        """Split -> its state, which is to be stored and restored with the split, at whichever subtask."""
         watermark = int(self._watermark)
         return {split_id: SplitState(tracker.snapshot(), watermark) for split_id, tracker in self._splits.items()}
 
@@ -116,7 +116,7 @@ class SplitWatermarks:
         return self._combined()
 
     def on_periodic(self, now_ms: float) -> EventTimeProgress:
-        """Time to emit; `now_ms` is only compared with other calls', and stands still while no rows can be taken."""
+        """The interval of watermarks has passed; `now_ms` as for `WatermarkTracker.on_periodic`."""
         for split_id, tracker in self._splits.items():
             tracker.on_periodic(now_ms, is_held=tracker.watermark > self.limit)
             self._changed(split_id)
@@ -126,7 +126,7 @@ class SplitWatermarks:
         return self._combined()
 
     def _changed(self, split_id: Hashable) -> None:
-        """The split may be further, idle, or active again."""
+        """Notes the watermark of a split that may be further, idle, or active again."""
         tracker = self._splits[split_id]
         if tracker.is_idle:
             self._active.pop(split_id, None)
@@ -135,7 +135,7 @@ class SplitWatermarks:
             heappush(self._ascending, (tracker.watermark, next(self._numbers), split_id))
 
     def _lowest_active(self) -> int | None:
-        """None: all are idle."""
+        """The lowest watermark of the active splits; None: all are idle."""
         if not self._splits:
             is_idle = self._no_split.is_idle or (self._watermark > MIN_TIMESTAMP and self._intervals_without_split > 1)
             return None if is_idle else self._no_split.watermark

@@ -1,4 +1,5 @@
 """Event time in the runtime: timestamps and watermarks from rows, the valve that combines channels, timers.
 
-Open `timestamps.py`, `watermark_valve.py` or `timers.py`.
+`timestamps.py` gives rows event time and makes watermarks, `watermark_valve.py` combines those of channels, `timers.py`
+fires timers of keyed operators. May import `actors.state`, `actors.user_code` and `actors.operators.expressions`.
 """

@@ -17,24 +17,28 @@ from actors.state.snapshots.snapshot import KeyedTable, PendingPart, RestoredSta
 from flinkray.batches.numpy_arrays import from_numpy
 from flinkray.types.records import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp
 
-# Deleted timers stay in the heap until they come up; beyond this many, and more than half of it, it is rebuilt.
-_DELETED_TIMERS_KEPT = 1024
+# Deleted timers stay in the heap until they are due. If there are more than so many of them, and they are more than
+# half of the heap, it is rebuilt.
+_MOST_DELETED_TIMERS = 1024
 
 TIMER_SCHEMA = pa.schema([("group", pa.uint16()), ("key", pa.binary()), ("timestamp", pa.int64())])
-"""Of the parts of a snapshot; keys are pickled."""
+"""The schema of timers in a snapshot; keys are pickled."""
 
 
 class Timer(NamedTuple):
+    """A timer of one key."""
+
     timestamp: int
+    """Milliseconds since the epoch at which the timer fires."""
     key: Any
     key_group: int = 0
-    """Of the key."""
+    """The key group of the key."""
 
 
 _OneTimer = tuple[Hashable, int]
-"""Key and key group."""
+"""The key and key group of a timer."""
 _Bucket = _OneTimer | dict[Hashable, int]
-"""The timers of one timestamp: one, or several in the order of registration."""
+"""The timers of one timestamp: a single one, or several by key in the order of registration."""
 
 
 class TimerQueue:
@@ -46,7 +50,7 @@ class TimerQueue:
 
     def __init__(self) -> None:
         self._heap: list[int] = []
-        """Every timestamp that has timers; also some that have none any more, or that are there twice."""
+        """Every timestamp that has timers, and maybe some that have none any more or are there twice."""
         self._buckets: dict[int, _Bucket] = {}
         self._size = 0
 
@@ -54,7 +58,7 @@ class TimerQueue:
         return self._size
 
     def register(self, key: Hashable, timestamp: int, key_group: int = 0) -> bool:
-        """False where the key already has a timer for that time."""
+        """Adds a timer; False: the key already has one for that time."""
         bucket = self._buckets.get(timestamp)
         if bucket is None:
             self._buckets[timestamp] = key, key_group
@@ -71,7 +75,7 @@ class TimerQueue:
         return True
 
     def delete(self, key: Hashable, timestamp: int) -> None:
-        """Without effect where there is no such timer."""
+        """Removes a timer. Without effect where there is no such timer."""
         bucket = self._buckets.get(timestamp)
         if isinstance(bucket, dict):
             if bucket.pop(key, None) is None:
@@ -83,7 +87,7 @@ class TimerQueue:
             return
         del self._buckets[timestamp]
         deleted = len(self._heap) - len(self._buckets)
-        if deleted > max(_DELETED_TIMERS_KEPT, len(self._buckets)):
+        if deleted > max(_MOST_DELETED_TIMERS, len(self._buckets)):
             self._heap[:] = self._buckets
             heapq.heapify(self._heap)
 
@@ -95,8 +99,8 @@ class TimerQueue:
         return heap[0] if heap else None
 
     def due(self, now: int) -> Iterator[Timer]:
-        """Takes out the timers at or before `now`, one at a time: those that are registered or deleted meanwhile
-        count."""
+        """Removes the timers at or before `now` and gives them one at a time, so that timers which are registered or
+        deleted meanwhile count."""
         heap, buckets = self._heap, self._buckets
         while heap and heap[0] <= now:
             timestamp = heap[0]
@@ -117,11 +121,11 @@ class TimerQueue:
                 yield Timer(timestamp, *bucket)
 
     def timers(self) -> list[Timer]:
-        """All, in the order in which they would fire."""
+        """All timers, in the order in which they would fire."""
         return _in_order(self._frozen_buckets())
 
     def freeze(self) -> Callable[[], list[Timer]]:
-        """Gives, also on another thread, the timers as they are now, by key group, then as they would fire."""
+        """A function that gives, on any thread, the timers as they are now, by key group, then as they would fire."""
         frozen = self._frozen_buckets()
         return lambda: sorted(_in_order(frozen), key=lambda timer: timer.key_group)
 
@@ -140,7 +144,7 @@ class TimerQueue:
 
 
 def _is_same(key: Hashable, other: Hashable) -> bool:
-    """As a dict finds keys: also a NaN that is the very object."""
+    """Whether a dict would take both for the same key: a NaN too is the same as itself."""
     return key is other or key == other
 
 
@@ -156,15 +160,15 @@ def _items(bucket: _Bucket) -> Iterable[_OneTimer]:
     return bucket.items() if isinstance(bucket, dict) else (bucket,)
 
 
-def _pieces(timers: Callable[[], list[Timer]]) -> Iterator[KeyedTable]:
+def _tables(timers: Callable[[], list[Timer]]) -> Iterator[KeyedTable]:
     in_order = timers()
     for start in range(0, len(in_order), ROWS_PER_TABLE):
-        piece = in_order[start : start + ROWS_PER_TABLE]
-        groups = np.array([timer.key_group for timer in piece], np.int32)
+        part = in_order[start : start + ROWS_PER_TABLE]
+        groups = np.array([timer.key_group for timer in part], np.int32)
         columns = [
             from_numpy(groups.astype(np.uint16)),
-            pa.array([dumps(timer.key) for timer in piece], pa.binary()),
-            pa.array([timer.timestamp for timer in piece], pa.int64()),
+            pa.array([dumps(timer.key) for timer in part], pa.binary()),
+            pa.array([timer.timestamp for timer in part], pa.int64()),
         ]
         yield KeyedTable(groups, pa.Table.from_arrays(columns, schema=TIMER_SCHEMA))
 
@@ -194,7 +198,7 @@ class InternalTimerService:
         self._armed: Any = None
         self._is_batch = context.is_batch
         self._ends_keys = False
-        """In batch mode: the last timers of some keys fire."""
+        """Whether, in batch mode, the last timers of some keys fire now."""
 
     @property
     def current_watermark(self) -> Timestamp:
@@ -204,7 +208,7 @@ class InternalTimerService:
         return self._context.clock.now_ms()
 
     def register_event_time_timer(self, key: Hashable, timestamp: int, key_group: int = 0) -> None:
-        """`key_group` is the key's, and comes back with the timer."""
+        """Registers a timer; `key_group` is that of the key, and comes back with the timer."""
         if not self._ends_keys:
             self._event_timers.register(key, timestamp, key_group)
 
@@ -235,7 +239,7 @@ class InternalTimerService:
         return self._processing_timers.due(MAX_TIMESTAMP if self._is_batch else self._context.clock.now_ms())
 
     def close(self) -> None:
-        """Nothing fires any more."""
+        """From now on no timer fires."""
         self._disarm()
 
     def snapshot(self, owned: range) -> list[PendingPart]:
@@ -245,7 +249,7 @@ class InternalTimerService:
             owned: the key groups of the subtask.
         """
         return [
-            TablePart(name, TIMER_SCHEMA, partial(_pieces, queue.freeze()), owned)
+            TablePart(name, TIMER_SCHEMA, partial(_tables, queue.freeze()), owned)
             for name, queue in self._queues
             if len(queue)
         ]

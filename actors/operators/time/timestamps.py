@@ -38,7 +38,7 @@ _LOG = logging.getLogger(__name__)
 _STATE = "watermark"
 _INT64 = pa.int64()
 
-# To milliseconds: (multiply by, divide by).
+# Arrow's unit -> how it becomes milliseconds: (multiply by, divide by).
 _UNITS = {"s": (1000, 1), "ms": (1, 1), "us": (1, 1000), "ns": (1, 1_000_000)}
 
 
@@ -177,11 +177,12 @@ def _shown(batch: Batch, row: int) -> str:
 
 
 class EventTimeProgress(NamedTuple):
-    """What changed about event time, to be sent on: `is_idle` False before the batch, the rest after it."""
+    """What changed about event time, to be emitted: that it turned active before the batch, the rest after it."""
 
     watermark: Timestamp | None
+    """The new watermark; None: it did not rise."""
     is_idle: bool | None
-    """None: as before."""
+    """Whether it turned idle or active; None: neither."""
 
 
 NO_PROGRESS = EventTimeProgress(None, None)
@@ -192,16 +193,18 @@ class TrackerState(NamedTuple):
 
     watermark: int
     is_idle: bool
-    """Idle ones held no one back. A restored tracker is active until it has been without rows for long enough."""
+    """An idle tracker did not hold the watermark back. A restored one is active until it has had no rows for long
+    enough."""
     generator: bytes | None
-    """What the generator gave, pickled; None: there is none, or it cannot be pickled."""
+    """The generator's state, pickled; None: there is no generator, or its state cannot be pickled."""
 
 
 def lowest_state(states: Iterable[TrackerState]) -> TrackerState | None:
-    """The one to follow for whoever takes the place of several: the lowest that held the watermark; None: of none."""
-    listed = list(states)
-    active = [state for state in listed if not state.is_idle]
-    return min(active or listed, key=operator.attrgetter("watermark"), default=None)
+    """The state from which a tracker goes on that takes the place of several: the lowest of those that were not idle;
+    None: there are no states."""
+    former = list(states)
+    active = [state for state in former if not state.is_idle]
+    return min(active or former, key=operator.attrgetter("watermark"), default=None)
 
 
 class WatermarkTracker:
@@ -232,7 +235,7 @@ class WatermarkTracker:
         return TrackerState(int(self._watermark), self._is_idle, self._pickled_generator())
 
     def restore(self, state: TrackerState) -> None:
-        """Goes on from there, before any row: the watermark is what it was, and is not given as progress again."""
+        """Goes on from that state, before any row: the watermark is what it was, and is not given as progress again."""
         self._watermark = Timestamp(state.watermark)
         if self._generator is not None and state.generator is not None:
             self._generator.restore_state(pickle.loads(state.generator))
@@ -254,7 +257,7 @@ class WatermarkTracker:
             return None
 
     def on_batch(self, batch: Batch, timestamps: pa.Array | None) -> EventTimeProgress:
-        """Rows passed (a non-empty batch); no watermark comes of rows without `timestamps`."""
+        """A non-empty batch passes; rows without `timestamps` make no watermark."""
         self._has_activity = True
         turned_active = False if self._is_idle else None
         self._is_idle = False
@@ -267,7 +270,7 @@ class WatermarkTracker:
         return EventTimeProgress(self._risen(watermark), turned_active)
 
     def on_source(self, watermark: Timestamp | None, is_idle: bool | None) -> EventTimeProgress:
-        """What the source itself says; a watermark makes an idle one active."""
+        """The source itself says how far it is, or whether it is idle; a watermark makes an idle tracker active."""
         if watermark is not None:
             is_idle = False
         if is_idle is None or is_idle == self._is_idle:
@@ -277,11 +280,11 @@ class WatermarkTracker:
         return EventTimeProgress(self._risen(watermark), is_idle)
 
     def on_periodic(self, now_ms: float, *, is_held: bool = False) -> EventTimeProgress:
-        """Time to emit.
+        """The interval of watermarks has passed: asks the generator for one, and looks for idleness.
 
         Args:
-            now_ms: only compared with other calls'; stands still while rows could not be taken.
-            is_held: rows are kept back on purpose, so that their lack means nothing.
+            now_ms: a time that is only compared with those of other calls; stands still while no rows can be taken.
+            is_held: rows are held back on purpose, so that their lack does not make it idle.
         """
         if is_held:
             self._has_activity = True
@@ -298,7 +301,7 @@ class WatermarkTracker:
 
     def _has_turned_idle(self, now_ms: float) -> bool:
         if self._idle_timeout_ms is None:
-            return self._is_idle  # the source has said so
+            return self._is_idle  # only the source says whether it is idle
         if self._has_activity:
             self._has_activity = False
             self._inactive_since_ms = None
@@ -327,7 +330,8 @@ class WatermarkTracker:
 
 
 class TimestampsAndWatermarksOperator(Operator):
-    """Gives rows event time and makes watermarks; those from upstream are ignored, but for the one that ends it."""
+    """Gives rows event time and makes watermarks. Those from upstream are ignored, except the last one,
+    MAX_TIMESTAMP."""
 
     def __init__(self, code: OperatorCode) -> None:
         assert isinstance(code.factory, TimestampsAndWatermarksFactory)
@@ -348,7 +352,7 @@ class TimestampsAndWatermarksOperator(Operator):
             self._tracker.restore(state)
 
     def open(self) -> None:
-        if self._tracker.watermark > MIN_TIMESTAMP:  # restored: those behind have not heard of it yet
+        if self._tracker.watermark > MIN_TIMESTAMP:  # restored: operators downstream do not have it yet
             self.output.emit_watermark(self._tracker.watermark)
         self._schedule()
 

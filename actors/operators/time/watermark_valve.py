@@ -9,14 +9,16 @@ from flinkray.types.records import MIN_TIMESTAMP, Timestamp
 
 
 class _Channel(Struct):
+    """What one input channel has promised."""
+
     watermark: int = MIN_TIMESTAMP
     is_idle: bool = False
     is_aligned: bool = True
-    """False while idle, or active but behind what the valve has already given out."""
+    """Whether it counts for the valve's watermark: not while it is idle, or behind what the valve has given out."""
 
 
 class StatusWatermarkValve:
-    """What `channels` inputs together promise about event time.
+    """What so many channels together promise about event time.
 
     Channels are numbered through all gates of a task. Both methods give what must go downstream now, in order, often
     nothing. The valve's watermark is the lowest of its aligned channels and never goes back; it is idle exactly while
