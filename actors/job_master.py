@@ -7,7 +7,6 @@ What it decides is in `actors.scheduling.scheduler`, and about checkpoints in
 from __future__ import annotations
 
 import logging
-import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -78,6 +77,7 @@ from flinkray.errors import CheckpointError, DamagedCheckpointError, ErrorInfo, 
 from flinkray.execution import JobProgress, JobStatus
 from flinkray.filesystems import join
 from flinkray.functions.python_path import add_directories
+from flinkray.persistence import loads
 from graphs.job_graph import CheckpointSettings, JobGraph
 
 log = logging.getLogger(__name__)
@@ -261,7 +261,7 @@ class JobMaster(Endpoint):
         has_restarts = self._settings.is_periodic or self._job_graph.configuration.get(RESTART_STRATEGY) != "default"
         if recovered.ended:
             self._end()
-            self._report_end(pickle.loads(recovered.ended))
+            self._report_end(loads(recovered.ended))
         elif recovered.generation and not has_restarts:
             text = "its JobMaster died, and it has neither checkpoints to go on from nor a restart strategy"
             self._fail_at_start(FlinkrayError(text))

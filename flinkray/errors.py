@@ -14,7 +14,7 @@
     ├── PartitionError             a result partition is gone, or its channel broke
     ├── CheckpointError            a checkpoint or savepoint cannot be written, read, or used by this program
     │   ├── DamagedCheckpointError a file of it is gone or was altered
-    │   └── IncompatibleStateError it has state that the program declares otherwise
+    │   └── IncompatibleStateError it has state that the program declares otherwise, or of a newer version
     └── JobExecutionError          what the driver gets when a job failed; its __cause__ is the first failure
         └── JobCanceledError       ... or was cancelled
 
@@ -24,11 +24,12 @@ Each carries its fields, and survives pickling. `origin` says who can mend it: "
 from __future__ import annotations
 
 import difflib
-import pickle
 import traceback
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import ClassVar, Literal
+
+from flinkray.persistence import dumps, loads
 
 Origin = Literal["user", "external", "internal"]
 
@@ -139,7 +140,8 @@ class DamagedCheckpointError(CheckpointError):
 
 
 class IncompatibleStateError(CheckpointError):
-    """State was saved otherwise than the program declares it: names the operator, the state, and both."""
+    """State was saved otherwise than the program declares it: names the operator, the state, and both. Or it was saved
+    by a version of flinkray that knows more than this one: names what is unknown here."""
 
     origin = "user"
     is_recoverable = False
@@ -176,8 +178,8 @@ class ErrorInfo:
     def of(error: BaseException) -> ErrorInfo:
         """What of an exception can travel."""
         try:
-            pickled: bytes | None = pickle.dumps(error)
-            pickle.loads(pickled or b"")
+            pickled: bytes | None = dumps(error, may_have_paths=True)
+            loads(pickled or b"")
         except Exception:
             # Many exception classes cannot be rebuilt from their args; their text is kept instead.
             pickled = None
@@ -204,7 +206,7 @@ class ErrorInfo:
         """The exception again, or a FlinkrayError with its text where it cannot be rebuilt in this process."""
         if self.pickled is not None:
             try:
-                error = pickle.loads(self.pickled)
+                error = loads(self.pickled)
             except Exception:
                 error = None  # its class is not importable here: the text below says what it was
             if isinstance(error, BaseException):

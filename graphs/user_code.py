@@ -24,7 +24,7 @@ def pickle_user_code(code: object, operator_name: str) -> bytes:
         NotSerializableError: names the operator, and the captured variable that cannot be pickled.
     """
     try:
-        return dumps(code)
+        return dumps(code, may_have_paths=True)
     except Exception as error:  # an object's own __reduce__ may raise anything
         raise NotSerializableError(
             f"{operator_label(operator_name)} cannot be sent to a worker: {_blame(code)} cannot be pickled "

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from collections import deque
 from collections.abc import Sequence
 from typing import Any
@@ -13,6 +12,7 @@ from actors.coordinators.base import CoordinatorContext, OperatorCoordinator
 from actors.protocol.operator_events import RowsCollected, RowsCut, RowsPersisted, RowsTaken
 from flinkray.batches.batch import Batch
 from flinkray.errors import CheckpointError, FlinkrayError
+from flinkray.persistence import dumps, loads
 
 # While fewer committed batches wait for the driver, sinks may send on: what is not committed yet the driver cannot
 # take, and a sink that waited for it would keep the barrier of the checkpoint waiting that commits it.
@@ -156,13 +156,13 @@ class CollectCoordinator(OperatorCoordinator):
         self._in_snapshots[checkpoint_id] = expected
         entries = tuple(each for each in (*self._buffer, *self._uncommitted) if not self._was_handed(each))
         snapshot = _Snapshot(checkpoint_id, expected, entries, self.positions, self._former)
-        return pickle.dumps(snapshot, protocol=5)
+        return dumps(snapshot)
 
     def restore(self, state: bytes) -> None:
         """At another parallelism sequences mean nothing, and every subtask begins a new count; what sinks kept of the
         old one comes with its former sequence."""
         try:
-            snapshot: _Snapshot = pickle.loads(state)
+            snapshot: _Snapshot = loads(state)
         except Exception as error:
             text = f"{type(error).__name__}: {error}"
             raise CheckpointError(

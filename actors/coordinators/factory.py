@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import cloudpickle
-
 from actors.coordinators.alignment import WatermarkAlignment
 from actors.coordinators.base import CoordinatorContext, OperatorCoordinator
 from actors.coordinators.collect_coordinator import CollectCoordinator
 from actors.coordinators.source_coordinator import SourceCoordinator
 from flinkray.connectors.collect.sink import CollectSink
 from flinkray.errors import FlinkrayError, operator_label
+from flinkray.persistence import loads
 from flinkray.transformations.operator_factories import SinkFactory, SourceFactory
 from graphs.job_graph import CoordinatorConfig
 
@@ -32,7 +31,7 @@ def create_coordinator(
         FlinkrayError: the operator's code cannot be loaded in this process; names the operator.
     """
     try:
-        factory = cloudpickle.loads(config.factory_bytes)
+        factory = loads(config.factory_bytes)
     except Exception as error:
         raise FlinkrayError(
             f"{operator_label(config.operator_name)}: its code cannot be loaded at the JobMaster "

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -25,6 +24,7 @@ from actors.user_code.errors import NO_VALUE, user_function_error
 from flinkray.batches.pickling import dumps
 from flinkray.connectors.source import Source, SplitEnumerator
 from flinkray.errors import CheckpointError, FlinkrayError
+from flinkray.persistence import loads
 from flinkray.time.watermarks import WatermarkStrategy
 from flinkray.types.records import Millis
 
@@ -136,7 +136,7 @@ class SourceCoordinator(OperatorCoordinator):
 
     def restore(self, state: bytes) -> None:
         try:
-            self._restored = pickle.loads(state)
+            self._restored = loads(state)
         except Exception as error:
             raise CheckpointError(
                 f"source {self._operator_name!r}: the state of its enumerator cannot be read "

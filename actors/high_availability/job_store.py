@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import pickle
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +28,7 @@ from actors.storage.files import (
 from actors.storage.record_files import record_files
 from flinkray.errors import CheckpointError
 from flinkray.filesystems import absolute, join
+from flinkray.persistence import dumps, loads
 from flinkray.types.records import JobId
 
 if TYPE_CHECKING:
@@ -80,11 +80,11 @@ class JobStore:
     def save(self, table: Table) -> None:
         """Replaces the table of all jobs."""
         assert self._log is not None, "a store is taken before it is changed"
-        self._log.append(pickle.dumps(dict(table)))
+        self._log.append(dumps(dict(table)))
 
     def end(self, table: Table, details: JobDetails) -> None:
         """Stores the result of a job that has ended, as the table says already, and removes all else of it."""
-        self._write(self._result_of(details.job_id), pickle.dumps(details))
+        self._write(self._result_of(details.job_id), dumps(details))
         self.save(table)
         self.forget(details.job_id)
 
@@ -145,6 +145,6 @@ class JobStore:
     @staticmethod
     def _unpickled(content: bytes, path: str) -> Any:
         try:
-            return pickle.loads(content)
+            return loads(content)
         except Exception as error:
             raise StoreCorruptedError(f"{path} cannot be read in this process: {error}") from error

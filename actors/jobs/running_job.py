@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import logging
-import pickle
 from collections.abc import Callable
 from functools import partial
 
@@ -33,6 +32,7 @@ from actors.scheduling.scheduler import Scheduler
 from flinkray.config.options import SLOT_CPUS, SLOT_IDLE_TIMEOUT, SLOT_REQUEST_TIMEOUT
 from flinkray.errors import DamagedCheckpointError, ErrorInfo, FlinkrayError
 from flinkray.execution import JobProgress, JobStatus
+from flinkray.persistence import dumps
 from graphs.execution_graph import AttemptId, Execution, ExecutionGraph, ExecutionVertex
 from graphs.job_graph import JobGraph
 from graphs.states import ExecutionState
@@ -133,7 +133,7 @@ class RunningJob:
         """The job is over: closes what it has, and calls `then` when nothing is left that should not be."""
         self._coordinators.close()
         details = self.details()
-        self._checkpoints.end(details.status, pickle.dumps(details), lambda: then(details))
+        self._checkpoints.end(details.status, dumps(details), lambda: then(details))
 
     def check(self) -> None:
         """What always holds between two messages."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import pickle
 from typing import Any, Generic, TypeVar
+
+from flinkray.persistence import loads
 
 T = TypeVar("T")
 
@@ -25,7 +26,7 @@ class SerializedValue(Generic[T]):
     def deserialize(self) -> T:
         """The value; raises what unpickling it raises."""
         if self._content is not None:
-            self._value = pickle.loads(self._content)
+            self._value = loads(self._content)
             self._content = None
         value: T = self._value
         return value
@@ -36,7 +37,7 @@ class SerializedValue(Generic[T]):
             return self._content
         from flinkray.batches.pickling import dumps  # loads Arrow, for which who only hands it on has no use
 
-        return dumps(self._value)
+        return dumps(self._value, may_have_paths=True)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _from_bytes, (self.to_bytes(),)

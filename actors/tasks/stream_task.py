@@ -233,11 +233,12 @@ class StreamTask:
             chain.restore(lambda _operator_id: None)
         else:
             restoring = TaskRestoring(self.deployment, restore, self._services)
-            if self._is_restored_finished:
-                chain.recover_finished(restoring.operator_state)
-            else:
-                chain.restore(restoring.operator_state)
-                restoring.process_in_flight(chain)
+            with restoring.errors():
+                if self._is_restored_finished:
+                    chain.recover_finished(restoring.operator_state)
+                else:
+                    chain.restore(restoring.operator_state)
+                    restoring.process_in_flight(chain)
         self._figures.running.start()
         self._is_running = True
         self._report(ExecutionState.RUNNING, None, self.metrics())

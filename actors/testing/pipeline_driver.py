@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import pickle
 import random
 from collections.abc import Iterator
 from dataclasses import replace
@@ -23,6 +22,7 @@ from flinkray.batches.batch import Batch
 from flinkray.config import options
 from flinkray.errors import CheckpointError, InvalidProgramError
 from flinkray.execution import Pipeline
+from flinkray.persistence import dumps, loads
 from flinkray.testing import elements
 from flinkray.testing.clock import ManualClock
 from flinkray.testing.driver import HarnessInput
@@ -119,7 +119,7 @@ class PipelineDriver:
     # -- state ---------------------------------------------------------------------------------------------------
 
     def snapshot(self) -> bytes:
-        return pickle.dumps({operator_id: state for operator_id, state in self._snapshots().items() if state.parts})
+        return dumps({operator_id: state for operator_id, state in self._snapshots().items() if state.parts})
 
     def count_entries(self) -> int:
         return sum(_entries(part) for part in self._keyed_parts() if not part.name.startswith(_TIMERS))
@@ -345,7 +345,7 @@ def _input_index(node: StreamNode) -> int:
 
 def _read(snapshot: bytes) -> dict[OperatorId, OperatorSubtaskState]:
     try:
-        states: dict[OperatorId, OperatorSubtaskState] = pickle.loads(snapshot)
+        states: dict[OperatorId, OperatorSubtaskState] = loads(snapshot)
     except Exception as error:
         raise CheckpointError(f"the snapshot of the harness cannot be read: {error}") from error
     return states

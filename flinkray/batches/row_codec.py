@@ -10,7 +10,6 @@ from __future__ import annotations
 import copy
 import datetime
 import logging
-import pickle
 import reprlib
 import uuid
 from collections.abc import Callable, Sequence
@@ -25,6 +24,7 @@ from flinkray.batches.pickling import ARROW_DATA, dumps
 from flinkray.batches.value_columns import PLAIN_TYPES, decoded_form, to_array, to_values, types_of
 from flinkray.batches.wire_format import rows_without_columns
 from flinkray.errors import TypeMismatchError, operator_label
+from flinkray.persistence import loads
 from flinkray.types.records import SCALAR_COLUMN, Kind, RecordType, tuple_columns
 from flinkray.types.rows import Row, row_class
 from flinkray.types.value_types import (
@@ -59,7 +59,7 @@ def decode(batch: Batch) -> list[Any]:
     if batch.kind is Kind.SCALAR:
         return to_values(data.column(0))
     if batch.kind is Kind.OBJECT:
-        return [pickle.loads(pickled) for pickled in data.column(0).to_pylist()]
+        return [loads(pickled) for pickled in data.column(0).to_pylist()]
     if not data.num_columns:
         return [() if batch.kind is Kind.TUPLE else row_class(())()] * data.num_rows
     columns = [to_values(column) for column in data.columns]

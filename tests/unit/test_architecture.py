@@ -25,6 +25,8 @@ ALLOWED = {
 ROOMS = (
     # flinkray: values and vocabulary
     "flinkray.package_check",
+    "flinkray.persistent_names",
+    "flinkray.persistence",
     "flinkray.errors",
     "flinkray.latencies",
     "flinkray.filesystems",
@@ -64,10 +66,12 @@ ROOMS = (
     "flinkray.testing",
     "flinkray.pyflink",
     # graphs
+    "graphs.persistent_names",
     "graphs",
     "graphs.passes",
     "graphs.compiler",
     # actors: what all of them stand on
+    "actors.persistent_names",
     "actors.mailbox",
     "actors.storage",
     "actors.columns",

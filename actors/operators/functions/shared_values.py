@@ -8,9 +8,10 @@ from typing import Any, Generic, TypeVar
 
 import pyarrow as pa
 
-from actors.state.snapshots.pickling import dumps, loads
+from actors.state.snapshots.pickling import dumps
 from flinkray.batches.row_codec import short_repr
 from flinkray.errors import CheckpointError
+from flinkray.persistence import loads
 
 Values = TypeVar("Values", list[Any], dict[Any, Any])
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import operator
-import pickle
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
@@ -29,6 +28,7 @@ from flinkray.errors import (
     operator_label,
 )
 from flinkray.expressions.tree import Expression
+from flinkray.persistence import loads
 from flinkray.time.watermarks import WatermarkStrategy
 from flinkray.transformations.operator_factories import TimestampsAndWatermarksFactory
 from flinkray.types.records import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp
@@ -238,7 +238,7 @@ class WatermarkTracker:
         """Goes on from that state, before any row: the watermark is what it was, and is not given as progress again."""
         self._watermark = Timestamp(state.watermark)
         if self._generator is not None and state.generator is not None:
-            self._generator.restore_state(pickle.loads(state.generator))
+            self._generator.restore_state(loads(state.generator))
 
     def _pickled_generator(self) -> bytes | None:
         if self._generator is None or not self._can_pickle:

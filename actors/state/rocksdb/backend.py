@@ -7,7 +7,7 @@ import os
 import shutil
 import tempfile
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 
 import pyarrow as pa
@@ -32,9 +32,10 @@ from actors.state.rocksdb.states import (
     rows_in_groups,
 )
 from actors.state.rocksdb.store import Items, RocksDbStore, read_directory
-from actors.state.snapshots.keyed_parts import StateFacts, TablePart, rows_of, state_tables
-from actors.state.snapshots.pickling import dumps, loads
+from actors.state.snapshots.keyed_parts import StateFacts, StateRow, TablePart, rows_of, state_tables
+from actors.state.snapshots.pickling import dumps
 from actors.state.snapshots.snapshot import KeyedTable, NativeState, PendingPart, RestoredState
+from flinkray.persistence import has_paths, loads
 from flinkray.state.descriptors import StateDescriptor
 from flinkray.types.records import MIN_TIMESTAMP
 
@@ -178,31 +179,31 @@ class RocksDbKeyedStateBackend(AbstractKeyedStateBackend):
     def restore(self, restored: RestoredState) -> None:
         names = restored.names()
         natives = list(restored.native(self._native_name)) if self._native_name in names else []
-        if len(natives) == 1 and natives[0].key_groups == self._owned:
-            self._open_files(natives[0])
+        descriptions = [StoreDescription.of(native) for native in natives]
+        is_same = len(natives) == 1 and natives[0].key_groups == self._owned
+        if is_same and not descriptions[0].may_have_paths:
+            self._open_files(natives[0], descriptions[0])
         else:
-            for native in natives:
-                self._import_files(native)
+            for native, description in zip(natives, descriptions, strict=True):
+                self._import_files(native, description)
         for name in sorted(names):
             if name.startswith(self._part_prefix):
                 for table in restored.keyed(name):
                     self._import_table(table)
 
-    def _open_files(self, native: NativeState) -> None:
+    def _open_files(self, native: NativeState, description: StoreDescription) -> None:
         """Opens the files of a checkpoint as the store, where the key groups are the same.
 
         The next incremental checkpoint need not upload them again.
         """
-        description = StoreDescription.of(native)
         fetch(native, description, self._store_directory)
         self._store.sequence = description.sequence
         self._numbers = dict(description.numbers)
         self._saved = dict(description.facts)
         self._uploaded.restored(native.shared_files())
 
-    def _import_files(self, native: NativeState) -> None:
+    def _import_files(self, native: NativeState, description: StoreDescription) -> None:
         """Copies the entries of this subtask's key groups from the files of a former subtask into the store."""
-        description = StoreDescription.of(native)
         directory = os.path.join(self._directory, "import")
         with contextlib.ExitStack() as stack:
             stack.callback(shutil.rmtree, directory, ignore_errors=True)
@@ -213,6 +214,11 @@ class RocksDbKeyedStateBackend(AbstractKeyedStateBackend):
             # The elements of one list come from one former subtask, so that their sequence numbers stay in order.
             store.sequence = max(store.sequence, description.sequence)
             for name, former in description.numbers.items():
+                if description.may_have_paths:
+                    facts = description.facts[name]
+                    rows = rows_in_groups(items, self._owned, former, facts.kind, facts.has_ttl, MIN_TIMESTAMP)
+                    self._import_rows(facts, rows)
+                    continue
                 number = self._number(description.facts[name])
                 for group in self._owned:
                     region, here = PREFIX.pack(group, former), PREFIX.pack(group, number)
@@ -222,9 +228,16 @@ class RocksDbKeyedStateBackend(AbstractKeyedStateBackend):
     def _import_table(self, table: pa.Table) -> None:
         """Writes the rows of a restored table into the store."""
         facts = StateFacts.of_schema(table.schema)
+        rows = rows_of(table, facts, unpickle=False)
+        if facts.column is not None:
+            rows = ((*row[:3], dumps(row[3]), row[4]) for row in rows)
+        self._import_rows(facts, rows)
+
+    def _import_rows(self, facts: StateFacts, rows: Iterable[StateRow]) -> None:
+        """Writes rows with pickled values into the store."""
         codec, store = Codec(facts.kind, facts.has_ttl), self._store
         number, pickler = self._number(facts), self._key.pickler
-        for group, key, map_key, value, renewed in rows_of(table, facts, unpickle=False):
+        for group, key, map_key, value, renewed in rows:
             stored_key, original = PREFIX.pack(group, number) + pickler.dumps(loads(key)), None
             if facts.kind == "list":
                 stored_key += SEQUENCE.pack(store.next_sequence())
@@ -232,7 +245,7 @@ class RocksDbKeyedStateBackend(AbstractKeyedStateBackend):
                 loaded = loads(map_key)
                 stored_key += pickler.dumps(loaded)
                 original = None if pickler.canonical(loaded) is loaded else map_key
-            pickled = value if facts.column is None else dumps(value)
+            pickled = dumps(loads(value)) if has_paths(value) else value
             store.put(stored_key, codec.encode(pickled, renewed, original))
 
     def drop_all(self) -> None:

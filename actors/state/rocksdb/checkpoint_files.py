@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import pickle
 import posixpath
 import shutil
 import threading
@@ -18,6 +17,7 @@ from msgspec import Struct
 from actors.protocol.checkpoint_handles import PartKind, SharedFile, StatePart
 from actors.state.snapshots.keyed_parts import StateFacts
 from actors.state.snapshots.snapshot import NativeState, PendingPart, StateWriter
+from flinkray.persistence import dumps, loads
 
 _SHARED_SUFFIX = ".sst"
 """How the names of the files end that RocksDB never changes, so that checkpoints can share them."""
@@ -36,12 +36,21 @@ class StoreDescription(Struct, frozen=True):
     """The highest sequence number of a list element."""
     files: dict[str, bytes]
     """The content of the small files, by name."""
+    may_have_paths: bool = False
+    """Whether classes in the store may be written as before they had names, so that keys are other bytes now."""
 
     @staticmethod
     def of(state: NativeState) -> StoreDescription:
-        description = pickle.loads(state.description())
+        description = loads(state.description())
         assert isinstance(description, StoreDescription)
         return description
+
+
+def store_description_1(
+    numbers: dict[str, int], facts: dict[str, StateFacts], sequence: int, files: dict[str, bytes]
+) -> StoreDescription:
+    """What the first version of a StoreDescription is read as."""
+    return StoreDescription(numbers, facts, sequence, files, may_have_paths=True)
 
 
 class UploadedFiles:
@@ -154,7 +163,7 @@ class NativePart(PendingPart):
             elif name.startswith(_SMALL_FILES):
                 with open(path, "rb") as file:
                     small[name] = file.read()
-        data = writer.write(pickle.dumps(self._describe(small), protocol=5))
+        data = writer.write(dumps(self._describe(small)))
         self._written(shared)
         groups = (self._owned.start, self._owned.stop)
         return StatePart(self._name, PartKind.NATIVE, data, len(shared), groups, tuple(shared))

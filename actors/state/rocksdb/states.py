@@ -10,7 +10,6 @@ big-endian, so that the order of bytes is the order of key groups.
 from __future__ import annotations
 
 import io
-import pickle
 import struct
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -28,7 +27,8 @@ from actors.state.keyed.kinds import (
 )
 from actors.state.rocksdb.store import Items, RocksDbStore
 from actors.state.snapshots.keyed_parts import StateRow
-from actors.state.snapshots.pickling import KeyPickler, dumps, load_key, loads
+from actors.state.snapshots.pickling import KeyPickler, dumps, load_key
+from flinkray.persistence import load, loads
 from flinkray.state.descriptors import StateDescriptor
 
 _RENEWED = struct.Struct(">q")
@@ -242,7 +242,7 @@ class _KeyReader:
 def pickled_length(data: bytes) -> int:
     """The length of the pickle with which the bytes begin."""
     stream = io.BytesIO(data)
-    pickle.load(stream)
+    load(stream)
     return stream.tell()
 
 

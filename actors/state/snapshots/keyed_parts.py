@@ -9,7 +9,6 @@ else pickled. The schema's metadata says what state it is.
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import IO, Any
@@ -25,6 +24,7 @@ from flinkray.batches.row_codec import short_repr
 from flinkray.batches.value_columns import to_array, to_values
 from flinkray.errors import CheckpointError
 from flinkray.functions.type_hints import record_type
+from flinkray.persistence import loads
 from flinkray.state.descriptors import StateDescriptor
 from flinkray.types.records import Kind
 from flinkray.types.value_types import Misfit
@@ -163,7 +163,7 @@ class StateTableBuilder:
             key = keys[next(row for row, value in enumerate(values) if value is misfit.value)]
             raise CheckpointError(
                 f"{self._where}: state {self._facts.name!r} is declared with value_type={self._facts.value_type}, but "
-                f"for key {short_repr(pickle.loads(key))} it holds {short_repr(misfit.value)}; declare a type that "
+                f"for key {short_repr(loads(key))} it holds {short_repr(misfit.value)}; declare a type that "
                 "holds it, or none"
             ) from misfit
 
@@ -189,7 +189,7 @@ def rows_of(table: pa.Table, facts: StateFacts, unpickle: bool = True) -> Iterat
     """
     values = to_values(table.column("value").combine_chunks()) if table.num_rows else []
     if facts.column is None and unpickle:
-        values = [pickle.loads(value) for value in values]
+        values = [loads(value) for value in values]
     groups, keys, renewals = (table.column(name).to_pylist() for name in ("group", "key", "renewed"))
     map_keys = table.column("map_key").to_pylist() if facts.kind == "map" else [None] * len(keys)
     return zip(groups, keys, map_keys, values, renewals, strict=True)

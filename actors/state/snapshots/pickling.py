@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from flinkray.batches.pickling import ARROW_DATA, PROTOCOL
+from flinkray.batches.pickling import ARROW_DATA
 from flinkray.batches.pickling import dumps as pickle_anything
+from flinkray.persistence import PROTOCOL, Pickler, has_paths, loads
 from flinkray.types.rows import Row
 from flinkray.types.value_types import has_nanoseconds, in_unit
 
@@ -23,10 +24,10 @@ NAN = float("nan")
 _PLAIN = frozenset({int, float, str, bool, bytes, type(None), Decimal, datetime.datetime, datetime.date})
 _CANONICAL = frozenset({int, str, bytes, type(None)})
 """Types whose equal values have equal pickles."""
+_STACK_GLOBAL = pickle.STACK_GLOBAL[0]
+"""The opcode that precedes every class and function in a pickle; a pickle without this byte has none."""
 _EXACT = decimal.Context(decimal.MAX_PREC, Emin=decimal.MIN_EMIN, Emax=decimal.MAX_EMAX)
 """A context for decimals that loses no digits; Python's own rounds to 28."""
-
-loads = pickle.loads
 
 
 def dumps(value: Any) -> bytes:
@@ -40,8 +41,11 @@ def dumps(value: Any) -> bytes:
         pickled = pickle.dumps(value, PROTOCOL)
     except (pickle.PicklingError, AttributeError, TypeError):  # a class or function that has no importable name
         return pickle_anything(value)
-    # Pickling anything is ten times slower, so only values that need it are (and text in which one of the two occurs).
-    return pickle_anything(value) if b"__main__" in pickled or b"pyarrow" in pickled else pickled
+    if _STACK_GLOBAL not in pickled:
+        return pickled
+    # Pickling anything is ten times slower, so only values that need it are (and text that looks as if it did).
+    is_special = pickled.count(b"__main__") or pickled.count(b"pyarrow") or has_paths(pickled)
+    return pickle_anything(value) if is_special else pickled
 
 
 def is_immutable(value: Any) -> bool:
@@ -75,7 +79,7 @@ class KeyPickler:
     def __init__(self) -> None:
         self._stream = io.BytesIO()
         # The pickler has no memo, by which the pickle would depend on which parts of the key are the same object.
-        self._pickler = pickle.Pickler(self._stream, PROTOCOL)
+        self._pickler = Pickler(self._stream)
         self._pickler.fast = True
 
     def dumps(self, key: Any) -> bytes:

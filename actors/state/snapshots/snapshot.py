@@ -23,6 +23,7 @@ from actors.columns.ordering import order_by
 from actors.protocol.checkpoint_handles import PartKind, SharedFile, StateBytes, StatePart
 from flinkray.batches.numpy_arrays import as_numpy, from_numpy
 from flinkray.batches.pickling import dumps
+from flinkray.persistence import PROTOCOL, loads
 
 KEY_GROUP_COLUMN = "__key_group"
 """Name of the first column of a KEYED part's table; int32, ascending."""
@@ -199,11 +200,11 @@ class _ListPart(PendingPart):
         self._mode = mode
 
     def write(self, writer: StateWriter) -> StatePart:
-        written = writer.write(pickle.dumps(self._items, protocol=5))
+        written = writer.write(pickle.dumps(self._items, PROTOCOL))
         kind: PartKind = self._mode.value
         return StatePart(self._name, kind, written, len(self._items))
 
 
 def read_list(data: bytes, first: int = 0, end: int | None = None) -> list[Any]:
     """Reads the items of a list part from index `first` to before `end`."""
-    return [pickle.loads(item) for item in pickle.loads(data)[first:end]]
+    return [loads(item) for item in pickle.loads(data)[first:end]]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import cloudpickle
 from msgspec import Struct
 
 from actors.protocol.task_messages import TaskDeployment
 from flinkray.errors import FlinkrayError
 from flinkray.functions.interfaces import CheckpointedFunction
 from flinkray.functions.python_path import add_directories
+from flinkray.persistence import loads
 from graphs.job_graph import OperatorCode, OperatorConfig
 
 
@@ -82,7 +82,7 @@ def _has_state(member: ChainMember) -> bool:
 
 def _load(config: OperatorConfig, deployment: TaskDeployment) -> OperatorCode:
     try:
-        code = cloudpickle.loads(config.code_bytes)
+        code = loads(config.code_bytes)
     except Exception as error:
         raise FlinkrayError(
             f"task {deployment.task_name!r}: the code of operator {config.name!r} cannot be loaded "

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Iterator, Sequence
 from io import BytesIO
 from typing import IO
@@ -12,6 +11,7 @@ from actors.protocol.checkpoint_handles import PartKind, StatePart
 from actors.state.snapshots.snapshot import PendingPart, StateWriter
 from flinkray.batches.batch import Batch
 from flinkray.batches.numpy_arrays import from_numpy
+from flinkray.persistence import Pickler, load
 from flinkray.types.keys import KeySelector
 
 _GATE, _RESULT = "gate ", "result "
@@ -45,7 +45,7 @@ class InFlightPart(PendingPart):
 
         def write_all(stream: IO[bytes]) -> None:
             for batch in batches:
-                pickle.dump(batch, stream, protocol=5)
+                Pickler(stream).dump(batch)
 
         rows = sum(batch.num_rows for batch in batches)
         return StatePart(self.name, PartKind.IN_FLIGHT, writer.write_with(write_all), rows)
@@ -58,7 +58,7 @@ def read_in_flight(data: bytes) -> Iterator[Batch]:
     """Reads the batches of a part, oldest first."""
     stream = BytesIO(data)
     while stream.tell() < len(data):
-        batch: Batch = pickle.load(stream)
+        batch: Batch = load(stream)
         yield batch
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from random import Random
 
 from actors.checkpoints.storage.reading import RestoredOperatorState, read_part
@@ -13,6 +15,8 @@ from actors.tasks.chain.operator_chain import OperatorChain
 from actors.tasks.chain.task_services import TaskServices
 from actors.tasks.checkpoints.in_flight import gate_of, read_in_flight, rows_of_key_groups
 from flinkray.batches.batch import Batch
+from flinkray.errors import IncompatibleStateError
+from flinkray.persistence import UnknownNameError
 from flinkray.transformations.partitioning import KeyGroupPartitioner, Partitioner
 from flinkray.types.records import OperatorId
 from graphs.key_groups import key_group_range
@@ -25,6 +29,21 @@ class TaskRestoring:
         self._deployment = deployment
         self._restore = restore
         self._reader = services.create_reader(deployment)
+
+    @contextmanager
+    def errors(self) -> Iterator[None]:
+        """Says which checkpoint it is where something in it is of a version that this one does not know.
+
+        Raises:
+            IncompatibleStateError: reading it again does not help, and the job is not to go on from an older one.
+        """
+        try:
+            yield
+        except UnknownNameError as error:
+            where = self._restore.directory or str(self._restore.checkpoint_id)
+            raise IncompatibleStateError(
+                f"task {self._deployment.task_name!r} cannot be restored from checkpoint {where}: {error}"
+            ) from error
 
     def operator_state(self, operator_id: OperatorId) -> RestoredState:
         """The state that an operator starts from."""

@@ -24,9 +24,10 @@ from actors.state.rocksdb import store as disk_store
 from actors.state.rocksdb.checkpoint_files import UploadedFiles
 from actors.state.rocksdb.states import Codec, pickled_length
 from actors.state.rocksdb.store import RocksDbStore, load_rocksdict
-from actors.state.snapshots.pickling import KeyPickler, dumps, loads
+from actors.state.snapshots.pickling import KeyPickler, dumps
 from actors.state.snapshots.snapshot import OperatorSnapshot
 from flinkray.errors import MissingDependencyError
+from flinkray.persistence import loads
 from flinkray.state.descriptors import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 from flinkray.types.rows import Row
 from graphs.key_groups import key_group_range

@@ -21,9 +21,9 @@ from actors.operators.windows.sessions.contents import FoldedSessions, FrozenCon
 from actors.operators.windows.sessions.function_operator import RowSessionOperator
 from actors.operators.windows.user_functions.contents import fold_of
 from actors.state.keyed.options import StateOptions
-from actors.state.snapshots.pickling import loads
 from flinkray.errors import IncompatibleStateError, InvalidProgramError, TypeMismatchError, UserFunctionError
 from flinkray.functions.interfaces import AggregateFunction, ProcessWindowFunction, WindowContext
+from flinkray.persistence import loads
 from flinkray.state.descriptors import ValueStateDescriptor
 from flinkray.time.windows import Window
 from flinkray.transformations.operator_factories import WindowCoGroupFactory, WindowFactory

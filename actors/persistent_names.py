@@ -1,0 +1,52 @@
+"""What the names of `flinkray.persistence` stand for in this package; see `flinkray.persistent_names`."""
+
+from __future__ import annotations
+
+NAMES = {
+    "BlockSink@1": "actors.blocks.sink:BlockSink",
+    "Committable@1": "actors.blocks.sink:Committable",
+    "WrittenBlock@1": "actors.blocks.sink:WrittenBlock",
+    "BlockSource@1": "actors.blocks.source:BlockSource",
+    "BlockSplit@1": "actors.blocks.source:BlockSplit",
+    "Block@1": "actors.blocks.store:Block",
+    "StoppingFailedError@1": "actors.checkpoints.coordination.failures:StoppingFailedError",
+    "CollectCoordinatorSnapshot@1": "actors.coordinators.collect_coordinator:_Snapshot",
+    "SourceCoordinatorSnapshot@1": "actors.coordinators.source_coordinator:_Snapshot",
+    "StoreCorruptedError@1": "actors.high_availability.stored_jobs:StoreCorruptedError",
+    "StoredJob@1": "actors.high_availability.stored_jobs:StoredJob",
+    "RayBlockStore@1": "actors.hosts.ray.datasets.block_store:RayBlockStore",
+    "CollectWriterState@1": "actors.operators.sinks.collect_writer:CollectWriterState",
+    "KeptRows@1": "actors.operators.sinks.collect_writer:KeptRows",
+    "KeptSplit@1": "actors.operators.sources.operator:KeptSplit",
+    "SplitState@1": "actors.operators.sources.split_watermarks:SplitState",
+    "TrackerState@1": "actors.operators.time.timestamps:TrackerState",
+    "WindowRow@1": "actors.operators.windows.user_functions.contents:WindowRow",
+    "InlineState@1": "actors.protocol.checkpoint_handles:InlineState",
+    "OperatorSubtaskState@1": "actors.protocol.checkpoint_handles:OperatorSubtaskState",
+    "PartKind@1": "actors.protocol.checkpoint_handles:PartKind",
+    "StatePart@1": "actors.protocol.checkpoint_handles:StatePart",
+    "JobDetails@1": "actors.protocol.control_messages:JobDetails",
+    "SavepointResult@1": "actors.protocol.control_messages:SavepointResult",
+    "SubtaskDetails@1": "actors.protocol.control_messages:SubtaskDetails",
+    "VertexDetails@1": "actors.protocol.control_messages:VertexDetails",
+    "TaskMetrics@1": "actors.protocol.task_messages:TaskMetrics",
+    "FailureRecord@1": "actors.protocol.failure_records:FailureRecord",
+    "TaskFailure@1": "actors.protocol.failure_records:TaskFailure",
+    "after_commit@1": "actors.spark.delivery:after_commit",
+    "SpillBlockStore@1": "actors.spark.spill:SpillBlockStore",
+    "StagedSplit@1": "actors.spark.staged_reader:StagedSplit",
+    "EnumeratorState@1": "actors.spark.staged_source:EnumeratorState",
+    "StagedSource@1": "actors.spark.staged_source:StagedSource",
+    "one_thread@1": "actors.spark.staged_source:_one_thread",
+    "StagedFile@1": "actors.spark.staging:StagedFile",
+    "Staging@1": "actors.spark.staging:Staging",
+    "StoreDescription@1": "actors.state.rocksdb.checkpoint_files:store_description_1",
+    "StoreDescription@2": "actors.state.rocksdb.checkpoint_files:StoreDescription",
+    "StateFacts@1": "actors.state.snapshots.keyed_parts:StateFacts",
+}
+FORMER: dict[str, str] = {
+    "actors.coordinators.collect_coordinator:_Snapshot": "CollectCoordinatorSnapshot@1",
+    "actors.coordinators.source_coordinator:_Snapshot": "SourceCoordinatorSnapshot@1",
+    "actors.spark.staged_source:_one_thread": "one_thread@1",
+}
+"""What had another name than its own when there were only paths, of modules in 0.1.0.dev0."""

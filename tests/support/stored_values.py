@@ -1,0 +1,300 @@
+"""Values that are kept with each release beside whole savepoints: what these hold seldom, or only with Spark or Ray.
+
+See `tests/support/store_state.py`. An example may only be changed for releases to come, by another one beside it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import enum
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from decimal import Decimal
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+
+from actors.blocks.sink import BlockSink, Committable, WrittenBlock
+from actors.blocks.source import BlockSource, BlockSplit
+from actors.blocks.store import Block
+from actors.checkpoints.coordination.failures import StoppingFailedError
+from actors.high_availability.stored_jobs import StoreCorruptedError
+from actors.protocol.control_messages import JobDetails, SavepointResult
+from actors.spark.delivery import after_commit
+from actors.spark.spill import SpillBlockStore
+from actors.spark.staged_reader import StagedSplit
+from actors.spark.staged_source import EnumeratorState, StagedSource
+from actors.spark.staging import StagedFile, Staging
+from flinkray import (
+    AllWindowFunction,
+    AsyncDataStream,
+    AsyncFunction,
+    AsyncRetryStrategy,
+    Batch,
+    CheckpointKind,
+    CheckpointOverview,
+    CoFlatMapFunction,
+    CoMapFunction,
+    DataGenSource,
+    DataStream,
+    DiscardSink,
+    Duration,
+    GlobalWindow,
+    JobStatus,
+    Kind,
+    Max,
+    OutputTag,
+    PrintSink,
+    ProcessFunction,
+    RecordType,
+    Row,
+    SequenceField,
+    SequenceSource,
+    SinkFunction,
+    SocketSource,
+    SourceBatch,
+    StreamExecutionEnvironment,
+    TaggedUnion,
+    Time,
+    TumblingEventTimeWindows,
+    Types,
+    WatermarkStrategy,
+    Window,
+    coalesce,
+    col,
+    lit,
+    when,
+)
+from flinkray.connectors.feedback.source import _HeadSplit
+from flinkray.connectors.files.commits import AbandonedFiles, FileCommittable
+from flinkray.connectors.source import SourceProgress
+from flinkray.errors import DamagedCheckpointError, ErrorInfo
+from flinkray.latencies import LatencyStatistics
+from flinkray.pyflink.datastream.connectors.buckets import BucketedSink, Limits
+from flinkray.state.checkpoint_statistics import RestoredCheckpoint
+from flinkray.testing.scripted_source import Script
+from flinkray.types.records import JobId, Timestamp
+from flinkray.types.rows import RowKind
+from graphs.compiler.job_graph_generator import generate_job_graph
+from graphs.job_graph import JobGraph
+from tests.support.stored_jobs import Numbers, events
+from tests.support.stored_operators import CASES, SCHEMA, Position, row_of
+
+ROWS = pa.record_batch({"n": pa.array([1, 2], pa.int64()), "word": ["a", None]})
+WORDS = pa.schema({"key": pa.int64(), "n": pa.int64(), "word": pa.string()})
+ODD = OutputTag("odd")
+RECORD_TYPE = RecordType(Kind.ROW, ROWS.schema)
+
+
+def examples() -> dict[str, Any]:
+    """By what they are of."""
+    store = SpillBlockStore("blocks")
+    split = StagedSplit(3, 1, StagedFile("000001.arrow", (2, 5)), 4)
+    return {
+        "batch": Batch(ROWS, Kind.ROW, pa.array([5, 7], pa.int64()), ROWS.select([0])),
+        "batch at one time": Batch(ROWS, Kind.ROW, 12),
+        "record type": RecordType(Kind.TUPLE, pa.schema({"f0": pa.list_(pa.decimal128(5, 2))})),
+        "given by a reader": (SourceBatch(Batch(ROWS), "split"), SourceProgress("split", Timestamp(7), True)),
+        "rows": [Row(a=1, b=Row(2, 3)), Row("x"), Row(), RowKind.UPDATE_AFTER],
+        "windows": {Window(0, 5): GlobalWindow(), "tag": OutputTag("late")},
+        "one of two": TaggedUnion(True, Row(n=1)),
+        "values of time": (Time.seconds(5), Duration.of_millis(7), datetime.timedelta(milliseconds=3)),
+        "position": Position(datetime.datetime(2024, 2, 29), Decimal("1.50"), (Numbers(1, 2),)),
+        "files of a sink": [FileCommittable("a/.b", "a/b"), AbandonedFiles(("a/.c", "a/.d"))],
+        "blocks": [BlockSplit(1, 77, 0, 10, 4)],
+        "blocks of a sink": Committable(store, 1, 2, "writer", 3, (WrittenBlock("id", 2, ROWS.schema),), True),
+        "scripted": [Script(3)],
+        "staged": EnumeratorState("query", 5, (split,)),
+        "errors": [StoppingFailedError("a"), StoreCorruptedError("b"), DamagedCheckpointError("c")],
+        "details": JobDetails(
+            JobId("0" * 32),
+            "details",
+            JobStatus.CANCELED,
+            ((JobStatus.INITIALIZING, 1), (JobStatus.CANCELED, 2)),
+            error=ErrorInfo.of(DamagedCheckpointError("gone")),
+            checkpoints=CheckpointOverview(latest_restored=RestoredCheckpoint(3, 4, True, "memory://stored")),
+            savepoints=(SavepointResult("request", "memory://stored/savepoint", None),),
+        ),
+        "latencies": [LatencyStatistics(**dict.fromkeys(LatencyStatistics.__dataclass_fields__, 1))],
+        "head of a loop": [_HeadSplit("head")],
+        "kind of a checkpoint": CheckpointKind.SAVEPOINT,
+    }
+
+
+def plain(value: Any) -> Any:
+    """The value with its classes, as something that is equal where they are, whether or not they say so."""
+    if isinstance(value, BaseException):
+        return type(value), value.args
+    if isinstance(value, list | tuple):
+        return type(value), [plain(each) for each in value]
+    if isinstance(value, Mapping):
+        return type(value), [(plain(key), plain(each)) for key, each in value.items()]
+    if isinstance(value, msgspec.Struct):
+        return type(value), [plain(getattr(value, name)) for name in value.__struct_fields__]
+    if isinstance(value, ErrorInfo):
+        return value.type_name, value.message, plain(value.exception())
+    if isinstance(value, Batch):
+        return value.data, value.kind, value.times, value.keys
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return type(value), [plain(getattr(value, each.name)) for each in dataclasses.fields(value)]
+    if hasattr(value, "__dict__") and not isinstance(value, enum.Enum | type):
+        return type(value), plain(vars(value))
+    return value
+
+
+# -- programs ----------------------------------------------------------------------------------------------------------
+
+
+class BothMapped(CoMapFunction):
+    def map1(self, value: Any) -> Any:
+        return value.n
+
+    def map2(self, value: Any) -> Any:
+        return value.n
+
+
+class BothFlattened(CoFlatMapFunction):
+    def flat_map1(self, value: Any) -> Iterator[Any]:
+        yield value.n
+
+    def flat_map2(self, value: Any) -> Iterator[Any]:
+        yield value.n
+
+
+class Parted(ProcessFunction):
+    def process_element(self, value: Any, ctx: Any) -> Iterator[Any]:
+        yield (ODD, value.n) if value.n % 2 else value.n
+
+
+class Nowhere(SinkFunction):
+    def invoke(self, value: Any) -> None:
+        """Nothing comes of it."""
+
+
+class Applied(AllWindowFunction):
+    def apply(self, window: Any, inputs: Iterable[Any]) -> Iterator[Any]:
+        yield window.start, len(list(inputs))
+
+
+def is_odd(value: Any) -> bool:
+    return bool(value.n % 2)
+
+
+def words_of(value: Any) -> list[str]:
+    return str(value.word).split()
+
+
+def length_of(value: Any) -> int:
+    return len(value)
+
+
+def length_of_number(value: int) -> int:
+    return len(str(value))
+
+
+def as_it_is(value: Any) -> Any:
+    return value
+
+
+def same_batch(batch: Any) -> Any:
+    return batch
+
+
+def is_none(value: Any) -> bool:
+    return value is None
+
+
+def lines_of(batch: Batch, _: str) -> Batch:
+    return batch
+
+
+def bucket_at(_: int) -> str:
+    return "bucket"
+
+
+def nth(key: Any, count: int) -> int:
+    return int(key) % count
+
+
+class Looked(AsyncFunction):
+    async def async_invoke(self, value: Any) -> list[Any]:
+        return [value.n]
+
+
+async def later(value: Any) -> Any:
+    return value
+
+
+def columns(stream: DataStream, other: DataStream) -> None:
+    """Operators without state, and every way from one to the next."""
+    changed = stream.with_columns(
+        m=when(col("n") > 3).then(col("n") * 2).otherwise(lit(0)),
+        upper=coalesce(col("word").str.upper(), lit("")),
+    )
+    narrow = changed.where(col("m") > lit(1)).drop("upper").rename({"m": "double"})
+    narrow = narrow.select("key", "n", col("word").alias("word"))
+    words = narrow.rebalance().flat_map(words_of, Types.STRING()).map(length_of, int)
+    batches = narrow.filter(is_odd).map_batches(same_batch, output_type=WORDS)
+    retries = (
+        AsyncRetryStrategy.fixed_delay(2, 5, is_none, None),
+        AsyncRetryStrategy.exponential_backoff(2, 5, 20, 2.0, is_none, None),
+    )
+    asynchronous = [
+        AsyncDataStream.ordered_wait_with_retry(narrow, Looked(), 1_000, each, 4, Types.LONG()) for each in retries
+    ]
+    loop = words.iterate(100)
+    loop.close_with(loop.map(length_of_number, int))
+    ways = [narrow.forward(), narrow.rescale(), narrow.shuffle(), narrow.global_(), narrow.broadcast()]
+    ways.append(narrow.partition_custom(nth, "key"))
+    sided = narrow.process(Parted())
+    for each in (
+        words,
+        batches,
+        *(way.map(as_it_is, WORDS) for way in ways),
+        sided.get_side_output(ODD),
+        sided.async_map(later, 4),
+        stream.connect(other).map(BothMapped(), int),
+        stream.connect(other).flat_map(BothFlattened(), int),
+        *asynchronous,
+        loop.map(length_of_number, int),
+        stream.window_all(TumblingEventTimeWindows.of(10)).apply(Applied(), Types.TUPLE([Types.LONG(), Types.LONG()])),
+        stream.key_by("key", col("word")).aggregate(high=Max("n")),
+    ):
+        each.sink_to(DiscardSink())
+    narrow.sink_to(PrintSink())
+    narrow.add_sink(Nowhere())
+    narrow.sink_to(BucketedSink("/rows", "text", lines_of, bucket_at, Limits(1, 2, 3), "part", ".txt"))
+
+
+def programs() -> dict[str, Callable[[StreamExecutionEnvironment], None]]:
+    return {"columns": _columns, "operators": _operators, "connectors": _connectors}
+
+
+def graph_of(build: Callable[[StreamExecutionEnvironment], None]) -> JobGraph:
+    env = StreamExecutionEnvironment.get_execution_environment({"parallelism.default": 2})
+    build(env)
+    return generate_job_graph(env._pipeline("stored", should_prepare=True), JobId("0" * 32))
+
+
+def _columns(env: StreamExecutionEnvironment) -> None:
+    one, other = events(env), env.from_collection([row_of(1)[0]], SCHEMA)
+    columns(one, other)
+
+
+def _operators(env: StreamExecutionEnvironment) -> None:
+    streams = [env.from_collection([row_of(number)[0]], SCHEMA) for number in range(2)]
+    for case in CASES.values():
+        case.build(*streams[: case.inputs]).sink_to(DiscardSink())
+
+
+def _connectors(env: StreamExecutionEnvironment) -> None:
+    store = SpillBlockStore("blocks")
+    staged = StagedSource(Staging("/staging"), RECORD_TYPE, ends_with_query=True)
+    blocks = BlockSource(store, [Block.of("id", ROWS)], RECORD_TYPE, is_ordered=True)
+    sources = {"staged": staged, "blocks": blocks, "sequence": SequenceSource(1, 5), "socket": SocketSource("host", 1)}
+    for name, source in sources.items():
+        stream = env.from_source(source, WatermarkStrategy.for_monotonous_timestamps(), name)
+        stream.sink_to(BlockSink(store, after_commit))
+    generated = DataGenSource({"n": SequenceField(1, 9)}, 10)
+    env.from_source(generated, WatermarkStrategy.no_watermarks(), "generated").sink_to(DiscardSink())
