@@ -55,7 +55,7 @@ class IntegerIndex:
         """The bounds of the integers in the table."""
         self._is_direct = True
         self._low = 0
-        """In a direct table: the integer that has the first entry."""
+        """The integer that has the first entry of a direct table."""
         self._allocate(0)
 
     @property

@@ -27,7 +27,7 @@ class MailboxExecutor:
     def execute(
         self, action: Callable[[], None], description: str, *, urgent: bool = False, deferrable: bool = False
     ) -> None:
-        """From any thread: run `action` in the task's thread.
+        """Runs `action` in the task's thread; may be called from any thread.
 
         Raises:
             MailboxClosed: the task takes no more mails.
@@ -50,7 +50,7 @@ class MailboxExecutor:
         return future
 
     def yield_(self) -> None:
-        """From the task's thread: run one other mail of at least this priority, waiting for it.
+        """Runs one other mail of at least this priority, and waits for one; only for the task's thread.
 
         So the current mail (or batch) waits for what another mail brings, while the task stays responsive. Lower
         priorities belong to operators further up, which must not be entered while one below them is at work.

@@ -27,7 +27,7 @@ class Suspension:
         self.is_resumed = False
 
     def resume(self) -> None:
-        """From any thread, any number of times: the default action may run again."""
+        """Lets the default action run again; may be called from any thread, any number of times."""
         if not self.is_resumed:
             self.is_resumed = True
             self._mailbox.wake()

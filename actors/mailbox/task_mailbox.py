@@ -79,7 +79,8 @@ class TaskMailbox:
 
     @property
     def has_mail(self) -> bool:
-        """Without the lock: a mail put at this very moment may be missed, and is seen the next time."""
+        """Whether any mail waits. Takes no lock, so a mail that is put at this very moment may be missed until the next
+        call."""
         return bool(self._batch or self._queue or self._urgent)
 
     def create_batch(self) -> bool:

@@ -40,7 +40,7 @@ class InputChannelStatistics(Struct, frozen=True):
     taken_buffers: int
     taken_bytes: int
     credit: CreditStatistics | None
-    """None for a local channel, which needs none."""
+    """The ledger of the channel's credits; None: it is a local channel, which needs none."""
     queued_bytes: int = 0
     """Bytes of the rows in `queued_buffers`."""
 

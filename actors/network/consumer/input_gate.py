@@ -61,7 +61,8 @@ class InputGate(ABC):
 
     @abstractmethod
     def put_back(self, channel: int, rest: Batch) -> None:
-        """Of the batch that the last poll gave, on this channel, these rows are left: they come before all others."""
+        """Puts back the rows that are left of the batch which the last poll gave on this channel: the next poll gives
+        them, before all other rows."""
 
     @abstractmethod
     def resume_consumption(self, channel: int) -> None:

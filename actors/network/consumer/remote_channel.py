@@ -115,8 +115,11 @@ class RemoteInputChannel(InputChannel):
             self._queue_in_gate(self.index)
 
     def _resume_behind_barrier(self) -> None:
-        """Nothing must wait at the producer behind a barrier that went ahead: the capture knows where it stood. Not
-        under the lock: the thread may have to do what is queued for this channel."""
+        """Lets the producer send what waits behind a barrier that went ahead: the capture knows where the barrier
+        stood.
+
+        Not to be called under the lock: the thread may have to run what the network loop has queued for this channel.
+        """
         self._connector.resume(self)
 
     def _take(self) -> BufferAndAvailability | None:

@@ -92,11 +92,11 @@ class RecordWriter:
             self._flush_timer = self._timers.call_later(self._buffer_timeout_ms, self._flush)
 
     def broadcast_event(self, event: Event) -> None:
-        """To every channel, behind the rows that were emitted before; it can be read at once."""
+        """Sends an event to every channel, behind the rows that were emitted before; it can be read at once."""
         self.partition.broadcast_event(event)
 
     def emit_latency_marker(self, marker: LatencyMarker) -> None:
-        """To one channel at random, behind its rows."""
+        """Sends a latency marker to one channel at random, behind its rows."""
         self.partition.emit_event(self._generator.randrange(self.partition.number_of_subpartitions), marker)
 
     def flush_all(self) -> None:

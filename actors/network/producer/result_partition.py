@@ -34,10 +34,10 @@ class PartitionStatistics(Struct, frozen=True):
     queued_bytes: int
     max_bytes: int
     batches_out: int
-    """Batches that the writer handed over, a broadcast counted once per consumer."""
+    """Batches that the writer has emitted, a broadcast counted once per consumer."""
     rows_out: int
     bytes_out: int
-    """Of buffers that consumers have taken."""
+    """Bytes of the buffers that consumers have polled."""
     subpartitions: tuple[SubpartitionStatistics, ...]
 
 
@@ -244,7 +244,7 @@ class SubpartitionView(ABC):
 
     @abstractmethod
     def release(self) -> None:
-        """Nothing more is wanted of this reading."""
+        """The consumer wants nothing more of this reading."""
 
     @abstractmethod
     def fail_partition(self, cause: str) -> None:

@@ -80,7 +80,7 @@ class QueueLimit:
 
 
 class PipelinedSubpartition:
-    """In memory, consumed once, in order. After Flink's class of that name.
+    """The queue of a consumer that reads while rows are made, in memory; after Flink's class of that name.
 
     The coalescing tail is not in the backlog and cannot be polled until it is full or flushed. One that is flushed goes
     on coalescing until it is polled: rows that come while the reader cannot take them (no credit, a busy thread) make

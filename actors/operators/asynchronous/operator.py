@@ -160,7 +160,7 @@ class AsyncWaitOperator(Operator):
         return has_emitted
 
     def _deliver(self, call: AsyncCall, results: list[Any] | None, error: BaseException | None) -> None:
-        """On the thread that ran the call. One mail takes all outcomes that have come until it runs."""
+        """Called on the thread that ran the call. One mail takes all outcomes that have come until it runs."""
         with self._lock:
             if self._is_closed:
                 return

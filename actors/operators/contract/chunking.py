@@ -122,7 +122,7 @@ class ChunkCost:
         self._fitted_ms = 0.0
         """What a call takes by the fitted line."""
         self._doubt_ms = 0.0
-        """By how much the call may be overestimated: three standard errors."""
+        """How much less than that a call may take: three standard errors."""
         self._chunks = self._rows = self._ms = self._rows_squared = self._ms_squared = self._rows_ms = 0.0
 
     def passed(self, rows: int, took_ms: float) -> None:

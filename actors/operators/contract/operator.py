@@ -153,13 +153,13 @@ class OperatorContext(Protocol):
         """A generator of random numbers for this use alone, seeded where the host is."""
 
     def execute(self, mail: Callable[[], None], description: str) -> None:
-        """From any thread: run `mail` in the task's thread."""
+        """Runs `mail` in the task's thread; may be called from any thread."""
 
     def call_later(self, delay_ms: float, mail: Callable[[], None], description: str) -> Any:
-        """After `delay_ms`, run `mail` in the task's thread; gives a Cancellable. Stops firing when the task ends."""
+        """Runs `mail` in the task's thread after `delay_ms`, unless the task has ended by then; gives a Cancellable."""
 
     def yield_to_mailbox(self) -> None:
-        """Run one other mail of this task (waits for one): how an operator waits for what a mail brings."""
+        """Runs one other mail of this task, and waits for one: so an operator waits for what a mail brings."""
 
     def run_blocking(self, work: Callable[[], Any], done: Callable[[Any, BaseException | None], None]) -> None:
         """Runs `work` on another thread, then `done` with its result or error, on one that must not wait."""
@@ -168,7 +168,7 @@ class OperatorContext(Protocol):
         """Runs the loop until it is done; whether on a thread of its own: where there are none, it is stepped."""
 
     def send_to_coordinator(self, event: Any) -> None:
-        """To this operator's coordinator at the JobMaster; picklable."""
+        """Sends an event, which must be picklable, to this operator's coordinator at the JobMaster."""
 
     def add_accumulator(self, name: str, initial: int | float) -> Any:
         """A flinkray.functions.interfaces.Accumulator."""

@@ -145,7 +145,7 @@ def _cast(value: Datum, target: pa.DataType) -> Datum:
 
 
 def _is_null(*values: Datum) -> npt.NDArray[np.bool_] | None:
-    """In which rows one of the arrays is null; None: in no row."""
+    """Whether one of the arrays is null, row by row; None: in no row."""
     masks = [value.is_null() for value in values if isinstance(value, pa.Array) and value.null_count]
     if not masks:
         return None

@@ -52,7 +52,7 @@ class _BroadcastStates:
         return states[descriptor.name]
 
 
-class ReadOnlyBroadcastContext(ElementContext):
+class ReadOnlyBroadcastElementContext(ElementContext):
     """The `ctx` of rows that are not broadcast, and of timers: broadcast state is read-only."""
 
     def __init__(self, backend: KeyedStateBackend, timers: UserTimerService, states: _BroadcastStates) -> None:
@@ -70,7 +70,7 @@ class ReadOnlyBroadcastContext(ElementContext):
         return state
 
 
-class BroadcastContext(ReadOnlyBroadcastContext):
+class BroadcastElementContext(ReadOnlyBroadcastElementContext):
     """The `ctx` of rows that are broadcast: broadcast state is writable, and there is no current key."""
 
     def __init__(
@@ -140,8 +140,10 @@ class BroadcastProcessOperator(UserFunctionOperator):
         where = label_of(context)
         self._store = OperatorStateBackend(where, "broadcast", context.subtask_index)
         self._states = states = _BroadcastStates(where, self._descriptors)
-        self._element = self._timer_element = ReadOnlyBroadcastContext(self._backend, self._user_timers, states)
-        self._broadcast_element = BroadcastContext(self._backend, self._user_timers, states, where, self._is_keyed)
+        self._element = self._timer_element = ReadOnlyBroadcastElementContext(self._backend, self._user_timers, states)
+        self._broadcast_element = BroadcastElementContext(
+            self._backend, self._user_timers, states, where, self._is_keyed
+        )
 
     def _check_keys(self) -> bool:
         return self._checked_function(is_keyed=self._selectors[0] is not None)

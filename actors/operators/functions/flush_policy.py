@@ -27,7 +27,7 @@ class FlushPolicy:
         """The first row of a batch comes now."""
         self._began_ms = self._context.clock.monotonic_ms()
         self.check_at = 1
-        """With fewer rows than that nothing is due, and `is_due` need not be called."""
+        """The number of rows from which on `is_due` has to be called; fewer rows are not due."""
 
     def rows_until_check(self, rows: int) -> int:
         """How many more rows, at least one, may come before `is_due` has to be called again."""

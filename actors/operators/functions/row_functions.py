@@ -43,7 +43,7 @@ from flinkray.types.rows import row_class
 _TEXTS = RecordType(Kind.SCALAR, pa.schema([(SCALAR_COLUMN, pa.string())]))
 
 
-class Stage(Struct, frozen=True):
+class RowStage(Struct, frozen=True):
     """One function of a chain."""
 
     kind: str
@@ -53,14 +53,14 @@ class Stage(Struct, frozen=True):
     output_type: RecordType | None
 
     @staticmethod
-    def of(factory: OperatorFactory, name: str) -> Stage:
+    def of(factory: OperatorFactory, name: str) -> RowStage:
         match factory:
             case MapFactory():
-                return Stage("map", name, factory.function, factory.output_type)
+                return RowStage("map", name, factory.function, factory.output_type)
             case FlatMapFactory():
-                return Stage("flat_map", name, factory.function, factory.output_type)
+                return RowStage("flat_map", name, factory.function, factory.output_type)
             case FilterFactory():
-                return Stage("filter", name, factory.function, None)
+                return RowStage("filter", name, factory.function, None)
         raise TypeError(f"{type(factory).__name__} is no row function")
 
 
@@ -71,7 +71,7 @@ class FusedRowOperator(Operator):
     """
 
     def __init__(self, factories: Sequence[OperatorFactory], names: Sequence[str]) -> None:
-        self._stages = [Stage.of(factory, name) for factory, name in zip(factories, names, strict=True)]
+        self._stages = [RowStage.of(factory, name) for factory, name in zip(factories, names, strict=True)]
         self._functions: list[UserFunctions] = []
 
     def setup(self, context: OperatorContext, output: Output) -> None:
@@ -89,7 +89,7 @@ class FusedRowOperator(Operator):
         return snapshot
 
     def open(self) -> None:
-        self._loops = [_Loop(stages, self.context) for stages in _cut(self._stages)]
+        self._loops = [_FusedLoop(stages, self.context) for stages in _cut(self._stages)]
         for stage, functions in reversed(list(zip(self._stages, self._functions, strict=True))):
             functions.open(TaskRuntimeContext(self.context, operator_name=stage.name))
 
@@ -127,10 +127,10 @@ class FusedRowOperator(Operator):
             raise first
 
 
-class _Loop:
+class _FusedLoop:
     """Stages that run as one generated loop."""
 
-    def __init__(self, stages: Sequence[Stage], context: OperatorContext) -> None:
+    def __init__(self, stages: Sequence[RowStage], context: OperatorContext) -> None:
         self._stages = stages
         self._context = context
         self._flush_policy = FlushPolicy(context)
@@ -140,7 +140,7 @@ class _Loop:
         changing = [stage for stage in stages if stage.kind != "filter"]
         last = changing[-1] if changing else stages[-1]
         self._encoder = RowEncoder(last.name, context.subtask, last.output_type)
-        self._source = _Source(stages)
+        self._source = _LoopSource(stages)
         self._namespace = self._source.namespace(context)
 
     def run(self, batch: Batch) -> Iterator[Batch]:
@@ -225,10 +225,10 @@ class _Loop:
 # -- the generated loop ------------------------------------------------------------------------------------------
 
 
-class _Source:
+class _LoopSource:
     """The source of a loop, and which line belongs to which stage."""
 
-    def __init__(self, stages: Sequence[Stage]) -> None:
+    def __init__(self, stages: Sequence[RowStage]) -> None:
         self._stages = stages
         self._lines: list[tuple[str, int | None]] = []
         """Each line, with the index of the stage whose function it calls; None: it calls none."""
@@ -275,7 +275,7 @@ class _Source:
         )
         return loop
 
-    def culprit(self, error: BaseException) -> tuple[Stage, Any]:
+    def culprit(self, error: BaseException) -> tuple[RowStage, Any]:
         """The stage whose function raised, and the value that it was called with."""
         found = _loop_frame(error.__traceback__)
         cause = error.__cause__
@@ -415,7 +415,7 @@ def _mismatch_test(value: str, declared: RecordType, row_class_name: str) -> str
     return f"not ({' and '.join([row_type, *fields])})"
 
 
-def _cut(stages: Sequence[Stage]) -> list[list[Stage]]:
+def _cut(stages: Sequence[RowStage]) -> list[list[RowStage]]:
     """Groups of neighbouring stages that share a loop: cut behind a function whose declared type needs Arrow."""
     cuts = [
         index + 1
@@ -432,7 +432,7 @@ def _is_simple(declared: RecordType) -> bool:
 class _Coercion:
     """Brings a value into its declared type, exactly as a batch would; slow, for the rare value that needs it."""
 
-    def __init__(self, stage: Stage, context: OperatorContext) -> None:
+    def __init__(self, stage: RowStage, context: OperatorContext) -> None:
         self._encoder = RowEncoder(stage.name, context.subtask, stage.output_type)
 
     def __call__(self, value: Any) -> Any:

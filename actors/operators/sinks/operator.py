@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NoReturn
 
+from actors.operators.contract.connector_context import ConnectorContext
 from actors.operators.contract.operator import Operator, OperatorContext, Output
 from actors.operators.sinks.collect_writer import CollectWriter
 from actors.protocol.elements import CheckpointOptions, LatencyMarker
@@ -80,7 +81,7 @@ class SinkOperator(Operator):
             self._committer = self._sink.create_committer()
             self._commit(committables)
             self._functions.open(TaskRuntimeContext(self.context))
-            self._writer = self._sink.create_writer(_WriterContext(self.context), states)
+            self._writer = self._sink.create_writer(ConnectorContext(self.context), states)
         except Exception as error:
             self._raise(error)
 
@@ -209,36 +210,6 @@ class SinkOperator(Operator):
 
     def _raise(self, error: Exception) -> NoReturn:
         raise_attributed(self.context.operator_name, self.context.subtask, NO_VALUE, error)
-
-
-class _WriterContext:
-    """Implements `flinkray.connectors.sink.SinkWriterContext`."""
-
-    def __init__(self, context: OperatorContext) -> None:
-        self._context = context
-
-    @property
-    def subtask_index(self) -> int:
-        return self._context.subtask_index
-
-    @property
-    def parallelism(self) -> int:
-        return self._context.parallelism
-
-    @property
-    def attempt_number(self) -> int:
-        return self._context.attempt_number
-
-    @property
-    def operator_name(self) -> str:
-        return self._context.operator_name
-
-    @property
-    def job_id(self) -> str:
-        return self._context.job_id
-
-    def now_ms(self) -> int:
-        return self._context.clock.now_ms()
 
 
 def _error_of(step: Callable[[], None]) -> Exception | None:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, NoReturn
 import cloudpickle
 
 from actors.operators.contract.chunking import ChunkSizer
+from actors.operators.contract.connector_context import ConnectorContext
 from actors.operators.contract.input_status import InputStatus
 from actors.operators.contract.operator import Operator, subtask_label
 from actors.operators.sources.coalescing import Given, PollResult, coalesced_polls
@@ -238,7 +239,7 @@ class SourceOperator(Operator):
             self.announce()
 
     def announce(self) -> None:
-        """From any thread: the reader may have something now."""
+        """The reader may have something now; any thread may call it."""
         self._is_announced = True
         listener, self._listener = self._listener, None
         if listener is not None:
@@ -406,51 +407,29 @@ class SourceOperator(Operator):
         raise_attributed(self.context.operator_name, self.context.subtask, NO_VALUE, error)
 
 
-class _ReaderContext:
+class _ReaderContext(ConnectorContext):
     """Implements `flinkray.connectors.source.SourceReaderContext`."""
 
     def __init__(self, operator: SourceOperator) -> None:
+        super().__init__(operator.context)
         self._operator = operator
 
     @property
-    def subtask_index(self) -> int:
-        return self._operator.context.subtask_index
-
-    @property
-    def parallelism(self) -> int:
-        return self._operator.context.parallelism
-
-    @property
-    def attempt_number(self) -> int:
-        return self._operator.context.attempt_number
-
-    @property
-    def operator_name(self) -> str:
-        return self._operator.context.operator_name
-
-    @property
-    def job_id(self) -> str:
-        return self._operator.context.job_id
-
-    @property
     def batch_rows(self) -> int:
-        return self._operator.context.batch_rows
+        return self._context.batch_rows
 
     @property
     def may_read_again(self) -> bool:
-        return self._operator.context.may_restart
-
-    def now_ms(self) -> int:
-        return self._operator.context.clock.now_ms()
+        return self._context.may_restart
 
     def call_later(self, delay_ms: int, callback: Callable[[], None]) -> None:
-        self._operator.context.call_later(delay_ms, callback, "timer of the source reader")
+        self._context.call_later(delay_ms, callback, "timer of the source reader")
 
     def send_split_request(self) -> None:
-        self._operator.context.send_to_coordinator(SplitRequested(self.subtask_index))
+        self._context.send_to_coordinator(SplitRequested(self.subtask_index))
 
     def send_source_event(self, event: Any) -> None:
-        self._operator.context.send_to_coordinator(SourceEvent(self.subtask_index, event))
+        self._context.send_to_coordinator(SourceEvent(self.subtask_index, event))
 
     def split_finished(self, split_id: str) -> None:
         self._operator.split_finished(split_id)

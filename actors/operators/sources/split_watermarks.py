@@ -66,7 +66,7 @@ class SplitWatermarks:
         return self._is_idle
 
     def split_watermark(self, split_id: Hashable) -> Timestamp:
-        """That split's own watermark, for aligning splits with each other."""
+        """The split's own watermark, by which splits are aligned with each other."""
         return self._splits[split_id].watermark
 
     def above_limit(self) -> set[Hashable]:

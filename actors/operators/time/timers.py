@@ -231,7 +231,7 @@ class InternalTimerService:
         )
 
     def begin_keys(self) -> None:
-        """In batch mode, after the last timers of some keys: others come, for which event time has not begun."""
+        """Called in batch mode after the last timers of some keys: event time begins anew for the next ones."""
         self._watermark = MIN_TIMESTAMP
 
     def due_processing_timers(self) -> Iterator[Timer]:
