@@ -8,7 +8,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from flinkray.execution import Pipeline
-from flinkray.transformations.operator_factories import OperatorFactory, SinkFactory, SourceFactory, input_count
+from flinkray.transformations.operator_factories import (
+    AsyncFactory,
+    OperatorFactory,
+    SinkFactory,
+    SourceFactory,
+    input_count,
+)
 from flinkray.transformations.partitioning import Partitioner, SubtaskStateMapper
 from flinkray.transformations.transformation import ResourceSpec
 from flinkray.types.records import JobId
@@ -174,11 +180,21 @@ class _Builder:
             ship_strategy=str(partitioner),
             is_broadcast=partitioner.is_broadcast,
             upstream_mapper=partitioner.upstream_mapper,
-            downstream_mapper=partitioner.downstream_mapper,
+            downstream_mapper=self._downstream_mapper(edge),
             input_index=edge.input_index,
             gate_index=gate_index,
-            barriers_overtake=all(each.partitioner.can_rescale_in_flight for each in self._gates[edge.target]),
+            barriers_overtake=all(self._can_rescale_in_flight(each) for each in self._gates[edge.target]),
         )
+
+    def _downstream_mapper(self, edge: StreamEdge) -> SubtaskStateMapper:
+        """Whom rows in flight go to. Those on their way to asynchronous calls share the fate of the rows that wait in
+        the operator, which are dealt out when the job is rescaled: calls that do not come back must not hold up the
+        barrier behind such rows."""
+        is_dealt_out = edge.partitioner.is_pointwise and isinstance(self._nodes[edge.target].factory, AsyncFactory)
+        return SubtaskStateMapper.ROUND_ROBIN if is_dealt_out else edge.partitioner.downstream_mapper
+
+    def _can_rescale_in_flight(self, edge: StreamEdge) -> bool:
+        return self._downstream_mapper(edge) is not SubtaskStateMapper.UNSUPPORTED
 
     def _coordinator(self, node: StreamNode) -> CoordinatorConfig:
         return CoordinatorConfig(

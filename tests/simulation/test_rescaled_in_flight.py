@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from actors.checkpoints.storage.metadata import load
@@ -77,6 +79,14 @@ class Passed(MapFunction, CoFlatMapFunction):
         return ()
 
 
+PASSED = pa.schema([("key", pa.int64()), ("number", pa.int64())])
+
+
+async def passed_later(value: Any) -> Any:
+    await asyncio.sleep(0.02)
+    return {"key": value.key, "number": value.number}
+
+
 class Check(KeyedProcessFunction):
     def __init__(self, run: str) -> None:
         self.run = run
@@ -96,6 +106,7 @@ Exchange = Callable[[DataStream, DataStream, str], DataStream]
 EXCHANGES: dict[str, Exchange] = {
     "forward": lambda numbers, _, run: numbers.map(Passed(run)).start_new_chain(),
     "rescale": lambda numbers, _, run: numbers.rescale().map(Passed(run)),
+    "forward into asynchronous calls": lambda numbers, _, __: numbers.async_map(passed_later, 3, output_type=PASSED),
     "rebalance": lambda numbers, _, run: numbers.rebalance().map(Passed(run)),
     "global": lambda numbers, _, run: numbers.global_().map(Passed(run)),
     "key_by and map": lambda numbers, _, run: numbers.key_by("key").map(Passed(run)),
@@ -109,7 +120,7 @@ EXCHANGES: dict[str, Exchange] = {
         numbers.key_by("key").connect(others.broadcast()).flat_map(Passed(run))
     ),
 }
-KEEPS_ORDER = {*EXCHANGES} - {"rescale", "rebalance"}
+KEEPS_ORDER = {*EXCHANGES} - {"rescale", "rebalance", "forward into asynchronous calls"}
 KEY_HAS_ONE_SUBTASK = {"key_by and map", "key_by a function and map", "connected by key", "custom"}
 
 

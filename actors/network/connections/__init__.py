@@ -1,4 +1,4 @@
-"""Connections between slots: what one slot sends and receives for all its channels, on one loop.
+"""Connections between slots: what one slot sends and receives for all channels, and what is asked for again if lost.
 
 Open `environment.py` first, then `sender.py` and `receiver.py`. May import the producer's and the consumer's side.
 
