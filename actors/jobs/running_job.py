@@ -188,7 +188,7 @@ class RunningJob:
         if error is not None and is_damaged and not self._checkpoints.on_damaged(error):
             # The task could not be restored the next time either.
             message = replace(message, error=dataclasses.replace(error, is_recoverable=False))
-        # Coordinators have forgotten what they gave out before the damaged checkpoint, and go back to the older too.
+        # Coordinators have forgotten what they gave out before the damaged checkpoint, and go back as well.
         if not self.scheduler.change_task_state(message, self._now(), fails_job=is_damaged):
             log.debug("ignored %s of %s", message.state, message.attempt_id)
 
