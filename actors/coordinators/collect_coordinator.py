@@ -47,7 +47,7 @@ _NOBODY = -1
 """Stands for the subtasks of a job that had another parallelism; its entries are numbered when the job is rescaled."""
 
 
-class _Snapshot(Struct, frozen=True):
+class CollectCoordinatorSnapshot(Struct, frozen=True):
     """A part of the checkpoint's format. All its rows were sent before the barrier."""
 
     checkpoint_id: int
@@ -97,7 +97,7 @@ class CollectCoordinator(OperatorCoordinator):
         self._in_snapshots: dict[int, tuple[int, ...]] = {}
         """Checkpoint -> per subtask, the sequence of the first batch that its snapshot of this does not have."""
         self._former: tuple[tuple[int, ...], ...] = ()
-        """As in `_Snapshot`; it tells which rows that come with a former sequence are here already."""
+        """As in `CollectCoordinatorSnapshot`; it tells which rows that come with a former sequence are here already."""
         self._nobodys_handed = 0
         """Sequence after the last of the entries of nobody that the driver was given."""
         self._last_positions: tuple[int, ...] = ()
@@ -155,14 +155,14 @@ class CollectCoordinator(OperatorCoordinator):
         expected = tuple(subtask.expected for subtask in self._subtasks)
         self._in_snapshots[checkpoint_id] = expected
         entries = tuple(each for each in (*self._buffer, *self._uncommitted) if not self._was_handed(each))
-        snapshot = _Snapshot(checkpoint_id, expected, entries, self.positions, self._former)
+        snapshot = CollectCoordinatorSnapshot(checkpoint_id, expected, entries, self.positions, self._former)
         return dumps(snapshot)
 
     def restore(self, state: bytes) -> None:
         """At another parallelism sequences mean nothing, and every subtask begins a new count; what sinks kept of the
         old one comes with its former sequence."""
         try:
-            snapshot: _Snapshot = loads(state)
+            snapshot: CollectCoordinatorSnapshot = loads(state)
         except Exception as error:
             text = f"{type(error).__name__}: {error}"
             raise CheckpointError(

@@ -36,7 +36,7 @@ class _Waiting(Struct, frozen=True):
     splits: tuple[Any, ...]
 
 
-class _Snapshot(Struct, frozen=True):
+class SourceCoordinatorSnapshot(Struct, frozen=True):
     """A part of the checkpoint's format."""
 
     enumerator: Any
@@ -71,7 +71,7 @@ class SourceCoordinator(OperatorCoordinator):
         self._alignment = alignment
         self._context = context
         self._enumerator: SplitEnumerator | None = None
-        self._restored: _Snapshot | None = None
+        self._restored: SourceCoordinatorSnapshot | None = None
         self._registered: set[int] = set()
         self._assigned = SplitAssignments()
         self._waiting: dict[int, list[_Waiting]] = defaultdict(list)
@@ -126,7 +126,7 @@ class SourceCoordinator(OperatorCoordinator):
                 subtask_index: [split for each in events for split in each.splits]
                 for subtask_index, events in self._waiting.items()
             }
-            state = dumps(_Snapshot(enumerator.snapshot_state(checkpoint_id), waiting))
+            state = dumps(SourceCoordinatorSnapshot(enumerator.snapshot_state(checkpoint_id), waiting))
         except Exception as error:
             raise user_function_error(
                 self._operator_name, f"enumerator, snapshot_state({checkpoint_id})", NO_VALUE, error
@@ -201,7 +201,7 @@ class SourceCoordinator(OperatorCoordinator):
             self.send(subtask_index, waiting.event, waiting.splits)
         self._guard("add_reader", lambda: enumerator.add_reader(subtask_index))
 
-    def _give_back_waiting(self, enumerator: SplitEnumerator, restored: _Snapshot) -> None:
+    def _give_back_waiting(self, enumerator: SplitEnumerator, restored: SourceCoordinatorSnapshot) -> None:
         """Gives back splits that no reader ever got, as if their readers, or those that are there instead, had been
         lost."""
         for former_index, splits in restored.waiting.items():
