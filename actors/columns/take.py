@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,12 @@ def take_rows(batch: Batch, rows: npt.NDArray[np.integer[Any]]) -> Batch:
 def take(values: Any, indices: pa.Array) -> Any:
     """The entries of an array, record batch or table at these indices, which must be within its bounds."""
     return pc.take(values, indices, boundscheck=False)
+
+
+def slices(batch: Batch, rows: int) -> Iterator[Batch]:
+    """The batch in slices of so many rows each, without a copy; the last one may have fewer."""
+    for start in range(0, batch.num_rows, rows):
+        yield batch.slice(start, rows)
 
 
 def contiguous(indices: npt.NDArray[np.int64]) -> npt.NDArray[np.int64] | slice:

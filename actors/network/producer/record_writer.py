@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 
+from actors.columns.take import slices
 from actors.network.flow.availability import Availability
 from actors.network.producer.partitioners import EveryChannel, FirstChannel, create_selector
 from actors.network.producer.result_partition import ResultPartition
@@ -120,4 +121,4 @@ class RecordWriter:
         if over <= 1:
             return [batch]
         step = max(1, -(-rows // math.ceil(over)))
-        return [batch.slice(start, step) for start in range(0, rows, step)]
+        return list(slices(batch, step))

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
+from actors.columns.take import slices
 from actors.mailbox.task_mailbox import MailboxClosed
 from actors.operators.asynchronous.calls import AsyncCall, AsyncCalls, Deliver, as_result_list, create_calls
 from actors.operators.asynchronous.queue import AsyncQueue, InFlight
@@ -305,5 +306,4 @@ class AsyncWaitOperator(Operator):
 
 def _cut(batches: Sequence[Batch]) -> Iterator[Batch]:
     for batch in batches:
-        for start in range(0, batch.num_rows, _WAITING_ROWS):
-            yield batch.slice(start, _WAITING_ROWS)
+        yield from slices(batch, _WAITING_ROWS)

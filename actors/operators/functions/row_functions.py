@@ -24,6 +24,7 @@ import numpy as np
 import pyarrow as pa
 from msgspec import Struct
 
+from actors.columns.take import slices
 from actors.operators.contract.operator import Operator, OperatorContext, Output
 from actors.operators.functions.flush_policy import FlushPolicy
 from actors.operators.functions.text_splitting import is_split, split_texts
@@ -113,8 +114,7 @@ class FusedRowOperator(Operator):
             yield batch
             return
         rows = max(1, min(target_rows, batch.num_rows * target_bytes // max(size, 1)))
-        for start in range(0, batch.num_rows, rows):
-            yield batch.slice(start, rows)
+        yield from slices(batch, rows)
 
     def close(self) -> None:
         first: Exception | None = None
@@ -149,8 +149,7 @@ class _FusedLoop:
             yield from self._filter(batch)
             return
         if self._only_splits and (words := self._split(batch)) is not None:
-            for start in range(0, words.num_rows, self._context.batch_rows):
-                yield words.slice(start, self._context.batch_rows)
+            yield from slices(words, self._context.batch_rows)
             return
         needs_rows = batch.timestamps is not None and not self._keeps_rows
         outputs: list[Any] = []
