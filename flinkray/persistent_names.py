@@ -19,7 +19,7 @@ NAMES = {
     "AbandonedFiles@1": "flinkray.connectors.files.commits:AbandonedFiles",
     "FileCommittable@1": "flinkray.connectors.files.commits:FileCommittable",
     "FileSplit@1": "flinkray.connectors.files.formats:FileSplit",
-    "FileGroup@1": "flinkray.connectors.files.groups:FileGroup",
+    "FileGroup@1": "flinkray.connectors.files.small_files:FileGroup",
     "SinkFunctionSink@1": "flinkray.connectors.functions.sink:SinkFunctionSink",
     "NumberRange@1": "flinkray.connectors.sequence.source:NumberRange",
     "DamagedCheckpointError@1": "flinkray.errors:DamagedCheckpointError",

@@ -20,9 +20,9 @@ from flinkray.connectors.files.formats import (
     format_of,
     refuse_ambiguous,
 )
-from flinkray.connectors.files.groups import FileGroup, grouped
 from flinkray.connectors.files.inferred_types import filled, has_unknown, unknown_as_text
 from flinkray.connectors.files.paths import PathLike, list_files
+from flinkray.connectors.files.small_files import FileGroup, grouped
 from flinkray.connectors.formats.nested_columns import retyped
 from flinkray.connectors.handover import Handover
 from flinkray.connectors.source import (

@@ -31,7 +31,7 @@ from flinkray import (
     UnknownColumnError,
 )
 from flinkray.connectors.files.formats import TEXT_SCHEMA, CsvFormat, FileSplit, TextFormat, refuse_ambiguous
-from flinkray.connectors.files.groups import FileGroup
+from flinkray.connectors.files.small_files import FileGroup
 from flinkray.connectors.source import SourceBatch
 from flinkray.types.records import Kind
 from tests.support.api import FakeSubtaskContext, ThreadedRun, rows_of

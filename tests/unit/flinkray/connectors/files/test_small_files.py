@@ -19,7 +19,7 @@ from flinkray import (
 )
 from flinkray.connectors.coalescing import coalesced
 from flinkray.connectors.files.formats import FileSplit
-from flinkray.connectors.files.groups import FileGroup, grouped
+from flinkray.connectors.files.small_files import FileGroup, grouped
 from flinkray.connectors.source import SourceBatch
 from tests.support.api import FakeSubtaskContext, ThreadedRun, rows_of
 from tests.support.files import FORMATS, read, splits_of, table_of, write
