@@ -1,5 +1,6 @@
 """Files as a source, whose formats cut them into splits (Parquet by row groups), and as a sink that commits.
 
-Open `source.py` or `sink.py` first. `formats.py` cuts a file into splits and reads them, `small_files.py` joins small files
-into one split, `commits.py` makes written files visible once. Imports `flinkray.connectors.formats` and the contracts.
+Open `source.py` or `sink.py` first. `formats.py` cuts a file into splits and reads them, `small_files.py` reads several
+files as one split, `commits.py` makes written files visible once. Imports `flinkray.connectors.formats` and the
+contracts.
 """
