@@ -2,5 +2,5 @@
 
 Open `row_functions.py` (map, filter, flat_map), `process.py` (with state and timers) or `batch_functions.py`.
 `result_collector.py` collects their results, `flush_policy.py` says when these are emitted as a batch. May import
-`actors.state`, `actors.user_code` and `actors.operators.time`.
+`actors.keys`, `actors.state`, `actors.user_code` and `actors.operators.time`.
 """
