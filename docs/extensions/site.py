@@ -20,7 +20,7 @@ from docs.extensions.options import option_reference
 from docs.extensions.public_names import is_protocol, public_classes, public_names
 from flinkray.config.options import declared_options
 
-INTERNAL = ("Transformation", "PipelineDriver", "Valid")
+INTERNAL = ("Transformation", "HarnessDriver", "Valid")
 """Parts of what no page describes: a class whose constructor takes one is not made by users."""
 
 _MENTION = re.compile(r"(\w+)((?:\.\w+)*)(?:\(.*\))?")
