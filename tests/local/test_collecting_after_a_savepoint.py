@@ -56,11 +56,14 @@ def stopped(directory: Path, kind: str) -> str:
     env, stream = program(slow(directory / "processed"), 2, checkpoints(directory))
     stream.sink_to(DiscardSink())
     job = env.execute_async("first")
-    eventually(lambda: job.checkpoints().counts.completed > 1)
-    if kind == "savepoint":
-        return str(job.stop_with_savepoint(str(directory / "savepoints")))
-    job.cancel()
-    eventually(lambda: job.status() is JobStatus.CANCELED)
+    try:
+        eventually(lambda: job.checkpoints().counts.completed > 1)
+        if kind == "savepoint":
+            return str(job.stop_with_savepoint(str(directory / "savepoints")))
+        job.cancel()
+        eventually(lambda: job.status() is JobStatus.CANCELED)
+    finally:
+        job.close()
     return max((directory / "checkpoints").glob("*/chk-*"), key=lambda path: int(path.name[4:])).as_uri()
 
 
