@@ -1,18 +1,17 @@
 """Names of our classes in what outlives a process: checkpoints, savepoints, and the store of a cluster's jobs.
 
-All of these hold pickles, and a pickle says of a class in which module it is, so that nobody could move one. Ours are
-therefore written by a name and a version of their format: `named("flinkray/FileSplit@1")` in place of a module's path.
-What a name stands for is said in one place per package (`persistent_names` of `flinkray`, `graphs` and `actors`), as
-text, so that a process imports what it reads and nothing else. What users import from `flinkray` has its name there
-as name here, without further ado. Classes of the user's stay with pickle, by the user's modules.
+All of these hold pickles, and a pickle names a class by its module, so that it would not find one that was moved. Ours
+are therefore written by a registered name and a version of their format: `named("flinkray/FileSplit@1")`. One table per
+package, `persistent_names` of `flinkray`, `graphs` and `actors`, says where each is now; it is text, so that a process
+imports only what it reads. What users import from `flinkray` needs no line there: that name is its name here.
+Classes of the user's are pickled as always, by the user's modules.
 
-A format changes by another version: `"FileSplit@2"` is the class then, and `"FileSplit@1"` a function that takes what
-its first version was made of, and gives one of today's.
+When a format changes, "FileSplit@2" is the class, and "FileSplit@1" a function that takes what the first version was
+pickled with, and gives an object of today's class. What was pickled by module, before there were names, is looked up by
+its class's name once the module does not have it any more.
 
-What was written before there were names has paths, which are looked up when there is nothing there any more.
-
-`named` is the only function of ours whose path is in pickles: it must stay importable from here. Like all of pickle,
-`loads` runs what it reads, so it is for bytes from where only the job's own processes write.
+This module alone has its path in pickles, so it, `named` and the names of the packages must stay. `loads` runs what it
+reads, as all unpickling does: its bytes must come from where only the job's own processes write.
 """
 
 from __future__ import annotations
@@ -24,7 +23,9 @@ from collections.abc import Callable
 from functools import cache
 from importlib import import_module
 from types import FunctionType
-from typing import IO, Any
+from typing import IO, Any, TypeVar
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 
 PROTOCOL = 5
 _PACKAGES = frozenset({"flinkray", "graphs", "actors"})
@@ -63,24 +64,22 @@ def named(name: str) -> Any:
     )
 
 
-class Reference:
-    """Stands for a class or function in a `__reduce__`, where one is so common that it is to be named by any pickler.
+def known_as(name: str) -> Callable[[_Function], _Function]:
+    """Has a function bear its name itself, as one of this module: any pickler then writes it, in less time and space
+    than a call of `named` takes."""
 
-    Args:
-        name: as `named` takes it.
-    """
+    def rename(function: _Function) -> _Function:
+        function.__module__, function.__qualname__ = __name__, name
+        return function
 
-    __slots__ = ("_reduced",)
+    return rename
 
-    def __init__(self, name: str) -> None:
-        self._reduced = (named, (name,))
 
-    def __call__(self, *args: Any) -> Any:
-        function, arguments = self._reduced
-        return function(*arguments)(*args)
-
-    def __reduce__(self) -> tuple[Callable[..., Any], tuple[str]]:
-        return self._reduced
+def __getattr__(name: str) -> Any:
+    if "/" not in name:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = named(name)
+    return value
 
 
 def reduced(value: Any, may_have_paths: bool = False) -> Any:
@@ -94,7 +93,7 @@ def reduced(value: Any, may_have_paths: bool = False) -> Any:
     if not isinstance(value, type | FunctionType):
         return NotImplemented
     module = value.__module__
-    if not isinstance(module, str) or module.partition(".")[0] not in _PACKAGES or value is named:
+    if not isinstance(module, str) or module.partition(".")[0] not in _PACKAGES or module == __name__:
         return NotImplemented
     name = _name_of(module, value.__qualname__)
     if name is not None and named(name) is value:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, ClassVar, SupportsIndex
 
 from flinkray.errors import did_you_mean
-from flinkray.persistence import Reference
+from flinkray.persistence import known_as
 from flinkray.types.records import tuple_columns
 
 
@@ -131,7 +131,7 @@ class Row(tuple[Any, ...]):
         return f"Row({', '.join(f'{name}={value!r}' for name, value in zip(self._fields, self, strict=True))})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _REBUILD, (self._fields if self._is_named else None, tuple(self))
+        return _rebuild, (self._fields if self._is_named else None, tuple(self))
 
 
 def row_class(names: tuple[str, ...]) -> type[Row]:
@@ -183,12 +183,9 @@ def _make_class(names: tuple[str, ...], is_named: bool) -> type[Row]:
     return type("Row", (Row,), attributes)
 
 
+@known_as("flinkray/Row@1")
 def _rebuild(names: tuple[str, ...] | None, values: tuple[Any, ...]) -> Row:
     return tuple.__new__(_unnamed_row_class(len(values)) if names is None else row_class(names), values)
-
-
-_REBUILD = Reference("flinkray/Row@1")
-"""`_rebuild`, as all picklers write it."""
 
 
 def _plain(value: Any) -> Any:

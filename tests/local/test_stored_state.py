@@ -5,6 +5,7 @@ See `tests/support/store_state.py`.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from functools import cache
 from importlib import import_module
@@ -12,13 +13,14 @@ from typing import Any
 
 import pytest
 
-from flinkray import JobStatus, UserFunctionError
-from flinkray.persistence import loads
+from actors import persistent_names
+from flinkray import JobExecutionError, JobStatus, UserFunctionError
+from flinkray.persistence import loads, named
 from graphs.job_graph import JobGraph
 from tests.support import stored_clusters, stored_values
 from tests.support.pickled_names import globals_in
 from tests.support.store_state import KINDS, read, versions
-from tests.support.stored_jobs import JOBS, resumed, uninterrupted
+from tests.support.stored_jobs import JOBS, interrupted, resumed, uninterrupted
 from tests.support.stored_operators import CASES, first_half, passed_ms, second_half
 
 PACKAGES = ("flinkray", "graphs", "actors")
@@ -103,6 +105,21 @@ def operators_of(job_graph: JobGraph) -> list[Any]:
         *((name, type(code), type(code.factory)) for name, code in codes),
         *((each.operator_name, type(loads(each.factory_bytes))) for each in coordinators),
     ]
+
+
+def test_a_job_is_refused_what_only_a_newer_version_knows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It does not start again and again, nor from an older checkpoint."""
+    job = JOBS["state in memory"]
+    files = interrupted(job)
+    monkeypatch.delitem(persistent_names.NAMES, "KeptSplit@1")
+    named.cache_clear()
+    try:
+        with pytest.raises(JobExecutionError) as failed:
+            resumed(job, files)
+    finally:
+        named.cache_clear()
+    says = r"IncompatibleStateError: task .* cannot be restored from checkpoint memory://stored/.*'actors/KeptSplit@1'"
+    assert re.search(rf"{says}, which this version .* does not know: .* newer version", str(failed.value))
 
 
 # -- what this version persists ----------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ Global = tuple[str, str]
 
 def globals_in(data: bytes) -> tuple[set[Global], set[str]]:
     """(module, qualified name) of all classes and functions in the pickles that begin somewhere in the bytes, also in
-    other pickles and in Base64; and what `named` is called with."""
+    other pickles and in Base64; and the names in place of others."""
     found: set[Global] = set()
     names: set[str] = set()
     for content in (data, *map(base64.b64decode, _IN_JSON.findall(data))):
@@ -45,7 +45,7 @@ def _of_pickle(data: bytes) -> Iterator[Global | str]:
                     stack.append(memo[argument])
                 case "STACK_GLOBAL":
                     reached = (str(stack[-2]), str(stack[-1]))
-                    yield reached
+                    yield reached[1] if reached[0] == _NAMED[0] and "/" in reached[1] else reached
                     stack[-2:] = [reached]
                 case "TUPLE1":
                     stack[-1] = (stack[-1],)

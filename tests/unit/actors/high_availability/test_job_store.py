@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from actors import persistent_names
 from actors.high_availability.job_store import JobStore, StoreCorruptedError, StoredJob
 from actors.high_availability.pointers import JobLeadership
 from actors.protocol.control_messages import JobDetails
@@ -14,6 +15,7 @@ from actors.protocol.ports import Address, SessionId
 from actors.protocol.serialized_value import SerializedValue
 from actors.storage.fenced_log import LeadershipLostError
 from flinkray.execution import JobStatus
+from flinkray.persistence import named
 from tests.support.control import JOB, four_vertices
 
 STORED = StoredJob(JOB, "four", 7, 1, Address("c/job-master-job"), SessionId("000001-x"))
@@ -91,3 +93,12 @@ def test_of_a_cluster_that_is_down_nothing_remains(tmp_path: Path) -> None:
     store.remove()
     store.remove()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_jobs_of_which_only_a_newer_version_knows_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    taken(tmp_path).save({JOB: STORED})
+    monkeypatch.delitem(persistent_names.NAMES, "StoredJob@1")
+    named.cache_clear()
+    with pytest.raises(StoreCorruptedError, match=r"cannot be read .* 'actors/StoredJob@1', .* newer version"):
+        taken(tmp_path)
+    named.cache_clear()
