@@ -23,7 +23,7 @@ from collections.abc import Callable
 from functools import cache
 from importlib import import_module
 from types import FunctionType
-from typing import IO, Any, TypeVar
+from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -75,11 +75,13 @@ def known_as(name: str) -> Callable[[_Function], _Function]:
     return rename
 
 
-def __getattr__(name: str) -> Any:
-    if "/" not in name:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = globals()[name] = named(name)
-    return value
+if not TYPE_CHECKING:  # to mypy, this module would have every attribute
+
+    def __getattr__(name: str) -> Any:
+        if "/" not in name:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = globals()[name] = named(name)
+        return value
 
 
 def reduced(value: Any, may_have_paths: bool = False) -> Any:
