@@ -119,7 +119,8 @@ def test_pandas_blocks(env: StreamExecutionEnvironment) -> None:
     dataset = data().from_pandas(frame).map_batches(lambda batch: batch, batch_format="pandas")
     found = env.from_ray_dataset(dataset).to_pandas().sort_values("a")
     assert found["a"].tolist() == [1, 2]
-    assert found["text"].tolist() == ["x", None]
+    # What is missing is NaN in the text columns of pandas 3, and None in those of pandas 2.
+    assert [None if pd.isna(text) else text for text in found["text"]] == ["x", None]
     assert found["at"].tolist() == frame["at"].tolist()
 
 
