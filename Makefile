@@ -1,15 +1,18 @@
 # `make pipeline` runs the main job, `make test` the tests; each does all the set-up it needs.
 # The first of these that runs and is a version that flinkray supports.
-PYTHON ?= $(shell for each in python3 python3.13 python3.12 python3.11; do \
+first_python = $(shell for each in $(1); do \
 	$$each -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null && echo $$each && break; \
 	done)
+PYTHON ?= $(call first_python,python3 python3.13 python3.12 python3.11)
+OLDEST_PYTHON ?= $(call first_python,python3.11 python3.12 python3.13)
+NEWEST_PYTHON ?= $(call first_python,python3.13 python3.12 python3.11)
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 ARGS ?=
 SEEDS ?= 50
 
-.PHONY: setup pipeline test test-fast simulate recovery bench docs lint format types check clean
+.PHONY: setup pipeline test test-fast simulate recovery bench docs compat compat-oldest compat-newest wheel lint format types check clean
 
 setup: $(INSTALLED)
 
@@ -17,7 +20,7 @@ $(INSTALLED): pyproject.toml
 	@test -n "$(PYTHON)" || { echo "flinkray needs Python 3.11, 3.12 or 3.13: install one, or call 'make PYTHON=/path/to/python3'"; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --editable ".[spark,rocksdb,dev]"
+	$(BIN)/python -m pip install --quiet --editable ".[dev]"
 	$(BIN)/python -m compileall -q flinkray graphs actors  # pip compiles what it copies; each process of a job would
 	@touch $@
 
@@ -52,6 +55,34 @@ docs: setup
 	$(BIN)/python -m pip install --quiet --editable ".[docs]"
 	$(BIN)/python -m sphinx --builder html --fail-on-warning --keep-going --quiet --jobs auto \
 		--doctree-dir build/doctrees docs build/docs
+
+# The oldest and the newest of all that pyproject.toml allows, each in an environment of its own under build/: the fast
+# levels, a handful of jobs on Ray, and Spark, which the oldest have on Ray (RayDP), and the newest beside it (PySpark 4).
+compat: compat-oldest compat-newest
+
+compat-oldest: COMPAT := $(OLDEST_PYTHON) lowest-direct test,spark
+compat-oldest: SPARK_TESTS := tests/spark/test_round_trip.py -m ray
+compat-newest: COMPAT := $(NEWEST_PYTHON) highest test,spark4
+compat-newest: SPARK_TESTS := tests/spark -m "not ray"
+RAY_TESTS := tests/ray/test_cluster.py tests/ray/test_datasets.py tests/ray/test_transport.py
+FAST_TESTS := tests/unit tests/plans tests/contract tests/local tests/pyflink
+
+compat-oldest compat-newest: compat-%: setup
+	$(BIN)/python -m pip install --quiet --editable ".[release]"
+	$(BIN)/uv venv --quiet --clear --python $(word 1,$(COMPAT)) build/$*
+	$(BIN)/uv pip install --quiet --python build/$* --resolution $(word 2,$(COMPAT)) --editable ".[$(word 3,$(COMPAT))]"
+	@$(BIN)/uv pip list --python build/$* | grep -E '^(numpy|pandas|pyarrow|pyspark|ray|raydp) '
+	build/$*/bin/python -m pytest -q -n auto -m "not ray and not spark" $(FAST_TESTS) $(ARGS)
+	build/$*/bin/python -m pytest -q $(RAY_TESTS) $(ARGS)
+	build/$*/bin/python -m pytest -q $(SPARK_TESTS) $(ARGS)
+
+# The wheel and the sdist as PyPI gets them; the README's first program runs with the wheel alone.
+wheel: setup
+	$(BIN)/python -m pip install --quiet --editable ".[release]"
+	rm -rf build/dist
+	$(BIN)/uv build --quiet --out-dir build/dist
+	$(BIN)/twine check --strict build/dist/*.whl build/dist/*.tar.gz
+	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python .ci/check_distributions.py build/dist
 
 lint: setup
 	$(BIN)/ruff format --check .
