@@ -173,7 +173,7 @@ class JobEdge(Struct, frozen=True):
     barriers_overtake: bool = True
     """Whether unaligned barriers go before the rows that wait here, which then are part of the checkpoint. The same for
     all inputs of a vertex: no, where the rows of one of them could not be given to other subtasks when the job is
-    rescaled (forward, rescale, broadcast)."""
+    rescaled (broadcast; forward and rescale, unless the consumer makes asynchronous calls)."""
 
 
 class CoordinatorConfig(Struct, frozen=True):

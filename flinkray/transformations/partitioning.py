@@ -39,11 +39,6 @@ class Partitioner(Struct, frozen=True):
     def __str__(self) -> str:
         return self.name
 
-    @property
-    def can_rescale_in_flight(self) -> bool:
-        """Whether rows that were in flight can be given to the subtasks of another parallelism."""
-        return self.downstream_mapper is not SubtaskStateMapper.UNSUPPORTED
-
 
 class ForwardPartitioner(Partitioner, frozen=True):
     """To the subtask of the same index."""

@@ -92,6 +92,8 @@ class _Builder:
         head = self._nodes[chain.head]
         sharing = self._plan.slot_sharing[chain.head]
         members = [self._nodes[node_id] for node_id in chain.node_ids]
+        gates = self._gates[chain.head]
+        overtake = all(self._downstream_mapper(edge) is not SubtaskStateMapper.UNSUPPORTED for edge in gates)
         return JobVertex(
             id=self._plan.vertex_id(chain),
             name=self._chain_name(chain),
@@ -99,7 +101,7 @@ class _Builder:
             parallelism=head.parallelism,
             max_parallelism=head.max_parallelism,
             operators=tuple(self._operator(chain, node) for node in members),
-            inputs=tuple(self._job_edge(edge, gate) for gate, edge in enumerate(self._gates[chain.head])),
+            inputs=tuple(self._job_edge(edge, gate, overtake) for gate, edge in enumerate(gates)),
             results=tuple(self._data_set(chain, index) for index in range(len(chain.out_edges))),
             slot_sharing_group=sharing.group,
             co_location_group=sharing.co_location_group,
@@ -169,7 +171,7 @@ class _Builder:
     def _data_set_id(self, chain: Chain, index: int) -> DataSetId:
         return DataSetId(f"{self._plan.vertex_id(chain)}:{index}")
 
-    def _job_edge(self, edge: StreamEdge, gate_index: int) -> JobEdge:
+    def _job_edge(self, edge: StreamEdge, gate_index: int, barriers_overtake: bool) -> JobEdge:
         producer = self._chain_of_node[edge.source]
         partitioner = edge.partitioner
         return JobEdge(
@@ -183,7 +185,7 @@ class _Builder:
             downstream_mapper=self._downstream_mapper(edge),
             input_index=edge.input_index,
             gate_index=gate_index,
-            barriers_overtake=all(self._can_rescale_in_flight(each) for each in self._gates[edge.target]),
+            barriers_overtake=barriers_overtake,
         )
 
     def _downstream_mapper(self, edge: StreamEdge) -> SubtaskStateMapper:
@@ -192,9 +194,6 @@ class _Builder:
         barrier behind such rows."""
         is_dealt_out = edge.partitioner.is_pointwise and isinstance(self._nodes[edge.target].factory, AsyncFactory)
         return SubtaskStateMapper.ROUND_ROBIN if is_dealt_out else edge.partitioner.downstream_mapper
-
-    def _can_rescale_in_flight(self, edge: StreamEdge) -> bool:
-        return self._downstream_mapper(edge) is not SubtaskStateMapper.UNSUPPORTED
 
     def _coordinator(self, node: StreamNode) -> CoordinatorConfig:
         return CoordinatorConfig(

@@ -98,8 +98,6 @@ LONGEST_MS = 500.0
 """How long the rows of a chunk may take beside the call itself: barriers wait behind chunks that are under way."""
 _USEFUL_SHARE = 0.85
 """Chunks are to let through at least this share of the rows per second that full batches would."""
-_KEPT_COST = 0.9
-"""What is known of the cost of earlier chunks counts so much less with each new one."""
 _SPREAD = 0.05
 """Chunks tell the cost of a call from that of its rows where the variance of their sizes is at least this part of the
 square of their mean."""
@@ -127,14 +125,13 @@ class ChunkCost:
 
     def passed(self, rows: int, took_ms: float) -> None:
         """A chunk of so many rows took so long."""
-        kept = _KEPT_COST
-        self._chunks = kept * self._chunks + 1
-        self._rows = kept * self._rows + rows
-        self._ms = kept * self._ms + took_ms
-        self._rows_squared = kept * self._rows_squared + rows * rows
-        self._ms_squared = kept * self._ms_squared + took_ms * took_ms
-        self._rows_ms = kept * self._rows_ms + rows * took_ms
-        self.most_rows = max(kept * self.most_rows, rows)
+        self._chunks = _DECAY * self._chunks + 1
+        self._rows = _DECAY * self._rows + rows
+        self._ms = _DECAY * self._ms + took_ms
+        self._rows_squared = _DECAY * self._rows_squared + rows * rows
+        self._ms_squared = _DECAY * self._ms_squared + took_ms * took_ms
+        self._rows_ms = _DECAY * self._rows_ms + rows * took_ms
+        self.most_rows = max(_DECAY * self.most_rows, rows)
         mean_rows, mean_ms = self._rows / self._chunks, self._ms / self._chunks
         variance = self._rows_squared / self._chunks - mean_rows * mean_rows
         if self._chunks > 2 and variance > _SPREAD * mean_rows * mean_rows:

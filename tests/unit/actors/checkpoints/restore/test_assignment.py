@@ -27,6 +27,7 @@ from flinkray.transformations.partitioning import (
     RebalancePartitioner,
     RescalePartitioner,
     ShufflePartitioner,
+    SubtaskStateMapper,
 )
 from flinkray.types.keys import ColumnKey
 from flinkray.types.records import OperatorId
@@ -274,7 +275,7 @@ def test_rows_in_flight_come_to_whom_they_were_meant_for_in_order(
         meant_for[consumer_of(old, operator, subtask, name)] += rows
     checkpoint = completed(states_of(old, parts))
     is_rescaled = now[1] != former[1]
-    if is_rescaled and not partitioner.can_rescale_in_flight:
+    if is_rescaled and partitioner.downstream_mapper is SubtaskStateMapper.UNSUPPORTED:
         with pytest.raises(CheckpointError, match=f"'map.*on a {partitioner} exchange.*that it had, {former[1]}"):
             assign(checkpoint, new)
         return
