@@ -128,7 +128,7 @@ def _as_columns(keys: list[Any], selector: FunctionKey, where: str) -> pa.Record
             types = [with_rows(pa.struct(list(key_type.schema)))]
         column = _as_array(keys, types[0] if types else None, selector, where)
         return pa.RecordBatch.from_arrays([column], names=[KEY_COLUMN])
-    width = len(types) or len(keys[0])
+    width = len(types) or next(len(key) for key in keys if key is not None)
     for key in keys:
         if not isinstance(key, tuple | list) or len(key) != width:
             raise TypeMismatchError(
@@ -146,7 +146,8 @@ def _as_columns(keys: list[Any], selector: FunctionKey, where: str) -> pa.Record
 def _is_wide(keys: list[Any], key_type: RecordType | None) -> bool:
     """Whether the keys are tuples, of which each value gets a column: also named tuples and Rows, not dataclasses."""
     if key_type is None:
-        return bool(keys) and isinstance(keys[0], tuple) and len(keys[0]) > 0
+        first = next((key for key in keys if key is not None), None)
+        return isinstance(first, tuple) and len(first) > 0
     has_tuples = key_type.kind is Kind.ROW and any(isinstance(key, tuple | list) for key in keys)
     return has_tuples or key_type.kind is Kind.TUPLE
 

@@ -22,12 +22,12 @@ from actors.columns.row_sizes import row_sizes
 from actors.columns.take import contiguous, take
 from actors.keys.integer_index import Ids as Ids
 from actors.keys.integer_index import IntegerIndex, PairIndex
+from actors.keys.key_types import unified_key_type
 from actors.keys.text_index import TextIndex
 from flinkray.batches.numpy_arrays import as_numpy, fixed_width, from_numpy, numpy_dtype
 from flinkray.batches.unification import cast_to_unified
 from flinkray.batches.value_columns import to_values
 from flinkray.errors import TypeMismatchError
-from flinkray.types.value_types import unify_types
 
 
 class KeyIndex:
@@ -131,20 +131,11 @@ class KeyIndex:
             self._build(types)
         elif types != self._types:
             names = columns.schema.names
-            merged = [self._merged(*both) for both in zip(names, self._types, types, strict=True)]
+            merged = [unified_key_type(*each) for each in zip(names, self._types, types, decoded, strict=True)]
             if merged != self._types:
                 self._widen(merged)
             decoded = [_cast(*both) for both in zip(decoded, merged, names, strict=True)]
         return pa.RecordBatch.from_arrays(decoded, names=columns.schema.names)
-
-    def _merged(self, name: str, old: pa.DataType, new: pa.DataType) -> pa.DataType:
-        merged = unify_types(old, new)
-        if merged is None:
-            raise TypeMismatchError(
-                f"key column {name!r} was {old} and is {new} now: keys of both cannot be compared; cast the column "
-                "to one type before key_by"
-            )
-        return merged
 
     def _build(self, types: list[pa.DataType]) -> None:
         self._renumbered = None

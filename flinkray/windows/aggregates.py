@@ -24,7 +24,7 @@ class Sum(Aggregate, frozen=True):
 
 
 class Avg(Aggregate, frozen=True):
-    """Mean as double."""
+    """Mean; a double, and of decimals a decimal with at least 6 digits behind the point, rounded half up."""
 
 
 class Min(Aggregate, frozen=True):

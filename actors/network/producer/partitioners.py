@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from actors.columns.take import take_rows
 from actors.keys.hashes import key_columns, key_values
+from actors.keys.key_types import KeyTypes
 from actors.network.producer.key_owners import KeyOwners
 from actors.user_code.errors import raise_attributed
 from flinkray.batches.batch import Batch
@@ -107,6 +108,7 @@ class ByKeyGroup(ChannelSelector):
     def __init__(self, channels: int, key: KeySelector, max_parallelism: int, where: str) -> None:
         super().__init__(channels)
         self._key = key
+        self._key_types = KeyTypes()
         self._where = where
         groups = np.arange(max_parallelism, dtype=np.int64)
         owners = subtask_for_key_group(groups, channels, max_parallelism)
@@ -117,6 +119,7 @@ class ByKeyGroup(ChannelSelector):
         if self.channels == 1 and not isinstance(self._key, FunctionKey):
             return ((0, batch),)
         columns = key_columns(batch, self._key, self._where)
+        self._key_types.add(columns, self._where)
         if isinstance(self._key, FunctionKey):
             batch = replace(batch, keys=columns)
         return _by_channel(batch, self._owners.of(columns), self.channels)
@@ -129,11 +132,14 @@ class Custom(ChannelSelector):
         super().__init__(channels)
         self._function = function
         self._selector = selector
+        self._key_types = KeyTypes()
         self._where = where
 
     def split(self, batch: Batch) -> Parts:
         batch = batch.without_keys()
-        keys = key_values(key_columns(batch, self._selector, self._where))
+        columns = key_columns(batch, self._selector, self._where)
+        self._key_types.add(columns, self._where)
+        keys = key_values(columns)
         chosen = np.fromiter((self._channel(key) for key in keys), dtype=np.uint16, count=len(keys))
         return _by_channel(batch, chosen, self.channels)
 

@@ -18,6 +18,7 @@ from actors.operators.aggregates.accumulator_column import AccumulatorColumn, Ag
 from actors.operators.aggregates.accumulators import Accumulators, Selection, numbers_in
 from actors.operators.aggregates.entry_columns import (
     BestColumn,
+    DecimalMeanColumn,
     DecimalSumColumn,
     DistinctColumn,
     ListColumn,
@@ -548,7 +549,7 @@ def _sum_or_mean(aggregate: Sum | Avg, arrow_type: pa.DataType) -> AccumulatorCo
     types = pa.types
     is_mean = isinstance(aggregate, Avg)
     if types.is_decimal(arrow_type):
-        return FloatSumColumn(is_mean=True) if is_mean else DecimalSumColumn(arrow_type)
+        return DecimalMeanColumn(arrow_type) if is_mean else DecimalSumColumn(arrow_type)
     if types.is_floating(arrow_type) or (is_mean and (types.is_integer(arrow_type) or types.is_boolean(arrow_type))):
         return FloatSumColumn(is_mean)
     if types.is_integer(arrow_type) or types.is_boolean(arrow_type) or (types.is_duration(arrow_type) and not is_mean):

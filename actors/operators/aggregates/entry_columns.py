@@ -20,12 +20,15 @@ import pyarrow.compute as pc
 from actors.columns.casting import comparable
 from actors.columns.large_columns import Column, enlarged, narrowed, narrowed_lists
 from actors.columns.ordering import differs_from_previous, order_by, partners_of
-from actors.operators.aggregates.accumulator_column import AccumulatorColumn, AggregatedRows
+from actors.operators.aggregates.accumulator_column import AccumulatorColumn, AggregatedRows, ValueCounts
 from actors.operators.aggregates.accumulators import Accumulators, Selection, numbers_in
 from actors.operators.aggregates.value_rules import (
     cast_exactly,
+    decimal_mean_type,
+    decimal_means,
     decimal_overflow,
     decimal_sum_type,
+    decimals_of,
     has_ranks,
     ranks_of,
     with_one_zero,
@@ -366,6 +369,40 @@ class DecimalSumColumn(_TypedEntryColumn):
             return sums.cast(self._result_type)
         except pa.ArrowInvalid as error:
             raise decimal_overflow(self._result_type) from error
+
+
+class DecimalMeanColumn(DecimalSumColumn):
+    """Exact sums of decimals and the numbers of values, of which means are made."""
+
+    counts: ValueCounts
+
+    def __init__(self, arrow_type: pa.DataType) -> None:
+        super().__init__(arrow_type)
+        self.counts = ValueCounts()
+
+    def fresh(self) -> DecimalMeanColumn:
+        return DecimalMeanColumn(self._type)
+
+    def _of_type(self, arrow_type: pa.DataType) -> DecimalMeanColumn:
+        wider = DecimalMeanColumn(arrow_type)
+        wider.counts = self.counts
+        return wider
+
+    def results(self, selection: Selection) -> pa.Array:
+        selection = numbers_in(selection)
+        numbers = np.arange(len(selection), dtype=np.int64)
+        sums = _one_each(self._reduced(self._entries_of(selection, numbers)), len(selection))
+        return decimal_means(sums, self.counts.of(selection), decimal_mean_type(self._type))
+
+    def load(self, columns: Mapping[str, pa.Array]) -> None:
+        if "sum" in columns:  # doubles, as means of integers have them, and as those of decimals once had
+            self.add_doubles(columns["sum"])
+        else:
+            super().load({name: columns[name] for name in (_POSITION, _VALUE)})
+
+    def add_doubles(self, sums: pa.Array) -> None:
+        """Adds a sum to each of the accumulators 0, 1, ..."""
+        self._append(self._table(AggregatedRows(np.arange(len(sums)), 0, decimals_of(sums, self._sum_type))))
 
 
 def _sorted(entries: pa.Table, *keys: tuple[str, str]) -> pa.Table:

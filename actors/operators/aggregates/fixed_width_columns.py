@@ -12,7 +12,7 @@ import pyarrow as pa
 from actors.columns.ordering import order_by
 from actors.operators.aggregates.accumulator_column import AccumulatorColumn, AggregatedRows, ArrayColumn, ValueCounts
 from actors.operators.aggregates.accumulators import Accumulators, Selection, Values, selected
-from actors.operators.aggregates.entry_columns import BestColumn, DecimalSumColumn
+from actors.operators.aggregates.entry_columns import BestColumn, DecimalMeanColumn, DecimalSumColumn
 from actors.operators.aggregates.value_rules import (
     MOST_INT64,
     can_overflow,
@@ -134,8 +134,13 @@ class FloatSumColumn(ArrayColumn):
     def merge(self, other: FloatSumColumn, sources: Accumulators, targets: Accumulators) -> None:
         np.add.at(self._sums, targets, other._sums[sources])
 
-    def widened(self, arrow_type: pa.DataType) -> FloatSumColumn:
-        return self
+    def widened(self, arrow_type: pa.DataType) -> AccumulatorColumn:
+        if not pa.types.is_decimal(arrow_type):
+            return self
+        exact = DecimalMeanColumn(arrow_type)
+        exact.add_doubles(from_numpy(self._sums))
+        exact.counts = self.counts
+        return exact
 
     def results(self, selection: Selection) -> pa.Array:
         counts = self.counts.array[selection]

@@ -29,8 +29,11 @@ from actors.operators.aggregates.value_rules import (
     Flags,
     cast_exactly,
     check_running_sums,
+    decimal_mean_type,
+    decimal_means,
     decimal_overflow,
     decimal_sum_type,
+    decimals_of,
     double_addends,
     extreme_of,
     has_order,
@@ -213,6 +216,31 @@ class RunningDecimalSum(Running):
     def restore(self, state: State) -> None:
         sums = cast_exactly(state["sum"], self._result_type)
         self._sums.put(np.arange(len(sums)), sums, len(sums))
+
+
+class RunningDecimalMean(RunningDecimalSum):
+    """Means of decimals, of sums that are exact."""
+
+    def __init__(self, arrow_type: pa.DataType) -> None:
+        super().__init__(arrow_type)
+        self._mean_type = decimal_mean_type(arrow_type)
+        self._counts = GroupArray(np.int64, 0)
+
+    def add(self, segments: Segments, values: pa.Array, size: int) -> pa.Array:
+        self._counts.grow(size)
+        counts = segments.unsort(_count_values(self._counts, segments, values))
+        return decimal_means(super().add(segments, values, size), counts, self._mean_type)
+
+    def capture(self, size: int) -> Callable[[], State]:
+        captured_sums, counts = super().capture(size), self._counts.capture(size)
+        return lambda: captured_sums() | {"count": from_numpy(counts())}
+
+    def restore(self, state: State) -> None:
+        sums = state["sum"]
+        if pa.types.is_floating(sums.type):  # as means of integers have them, and as those of decimals once had
+            state = state | {"sum": decimals_of(sums, self._result_type)}
+        super().restore(state)
+        self._counts.replace(as_numpy(state["count"]).copy())
 
 
 # -- one of the values -------------------------------------------------------------------------------------------
@@ -454,7 +482,7 @@ def _sum_of(aggregate: described.Aggregate, arrow_type: pa.DataType) -> Running:
     are_numbers = (types.is_integer, types.is_boolean, types.is_floating, types.is_null)
     is_number = any(of(arrow_type) for of in are_numbers)
     if types.is_decimal(arrow_type):
-        return RunningSum(arrow_type, is_mean=True) if is_mean else RunningDecimalSum(arrow_type)
+        return RunningDecimalMean(arrow_type) if is_mean else RunningDecimalSum(arrow_type)
     _check(is_number or (types.is_duration(arrow_type) and not is_mean), _kind(aggregate), arrow_type)
     return RunningSum(arrow_type, is_mean)
 

@@ -7,6 +7,8 @@ The rules are the same for accumulators of windows and for running aggregates:
   -0.0 are one value.
 - Sums of integers and durations are int64, sums of decimals have 38 digits (76 for decimal256). A sum that does not fit
   is an error, never a wrong number. Sums of floats become inf or NaN as in Python.
+- Means are doubles; of decimals they are decimals with at least 6 digits behind the point, exact but for the last one,
+  which is rounded half up, as in Flink SQL.
 - A column whose type changes is merged into the type that holds both; a value that does not fit it is an error.
 """
 
@@ -28,6 +30,8 @@ Flags = npt.NDArray[np.bool_]
 
 MOST_INT64 = 2**63 - 1
 _LEAST_INT64 = -(2**63)
+_MOST_DIGITS = 76
+_LEAST_MEAN_SCALE = 6
 
 
 class AggregateTypeError(Exception):
@@ -247,6 +251,41 @@ def decimal_sum_type(arrow_type: pa.DataType) -> pa.DataType:
     return pa.decimal128(38, arrow_type.scale)
 
 
-def decimal_overflow(sum_type: pa.DataType) -> AggregateTypeError:
-    """The error where a sum of decimals has more digits than its type."""
-    return AggregateTypeError(f"a sum does not fit {sum_type}; cast the column to double before summing")
+def decimal_mean_type(arrow_type: pa.DataType) -> pa.DataType:
+    """The type of a mean of such decimals."""
+    scale = max(arrow_type.scale, _LEAST_MEAN_SCALE)
+    return pa.decimal256(76, scale) if pa.types.is_decimal256(arrow_type) else pa.decimal128(38, scale)
+
+
+def decimal_means(sums: pa.Array, counts: npt.NDArray[np.int64], mean_type: pa.DataType) -> pa.Array:
+    """Sums divided by the numbers of values; null where there is no value.
+
+    Raises:
+        AggregateTypeError: a mean does not fit `mean_type`, or a sum has too many digits to be divided.
+    """
+    count_digits = len(str(counts.max(initial=1)))
+    # Arrow's quotient has as many digits more than the dividend, all of them behind the point, as the divisor has.
+    dividends = pa.decimal256(_MOST_DIGITS - 1 - count_digits, mean_type.scale)
+    divisors = from_numpy(counts, is_null=counts == 0).cast(pa.decimal256(19, 0))
+    try:
+        quotients = pc.divide(sums.cast(dividends), divisors.cast(pa.decimal256(count_digits, 0)))
+        return pc.round(quotients, mean_type.scale, "half_towards_infinity").cast(mean_type)
+    except pa.ArrowInvalid as error:
+        raise decimal_overflow(mean_type, "mean") from error
+
+
+def decimals_of(doubles: pa.Array, arrow_type: pa.DataType) -> pa.Array:
+    """Doubles as the nearest decimals of the type.
+
+    Raises:
+        AggregateTypeError: one does not fit.
+    """
+    try:
+        return doubles.cast(arrow_type)
+    except pa.ArrowInvalid as error:
+        raise decimal_overflow(arrow_type) from error
+
+
+def decimal_overflow(arrow_type: pa.DataType, what: str = "sum") -> AggregateTypeError:
+    """The error where a sum (or what it is) of decimals has more digits than its type."""
+    return AggregateTypeError(f"a {what} does not fit {arrow_type}; cast the column to double before")

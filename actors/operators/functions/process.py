@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from actors.keys.hashes import hashable_keys, key_columns, key_groups
+from actors.keys.key_types import KeyTypes
 from actors.operators.contract.operator import Operator, OperatorContext, Output, subtask_label
 from actors.operators.functions.result_collector import ResultCollector
 from actors.operators.time.timers import InternalTimerService, Timer
@@ -131,6 +132,7 @@ class UserFunctionOperator(Operator):
         self._where = subtask_label(context)
         self._selectors: tuple[KeySelector | None, ...] = context.keys
         self._is_keyed = self._check_keys()
+        self._key_types = KeyTypes()
         self._backend: KeyedStateBackend = create_keyed_state(context)
         self._timers = InternalTimerService(context, self._on_processing_time)
         self._user_timers = UserTimerService(self._timers, self._backend.current, self._where, self._is_keyed)
@@ -176,6 +178,7 @@ class UserFunctionOperator(Operator):
         if selector is None:
             return itertools.repeat(None), itertools.repeat(NO_GROUP)
         columns = key_columns(batch, selector, self._where)
+        self._key_types.add(columns, self._where)
         return hashable_keys(columns, self._where), key_groups(columns, self.context.max_parallelism).tolist()
 
     def _call_per_row(

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from actors.keys.hashes import key_columns
+from actors.keys.key_types import KeyTypes
 from actors.keys.state_tables import KeyedTables
 from actors.operators.contract.operator import OperatorContext, Output, label_of
 from actors.operators.windows.base import state_parts
@@ -51,6 +52,7 @@ class RowWindowOperator(CallingOperator, AlignedWindowOperator):
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)
         self._selector: KeySelector | None = context.keys[0] if context.keys else None
+        self._key_types = KeyTypes()
 
     # -- rows
 
@@ -78,7 +80,10 @@ class RowWindowOperator(CallingOperator, AlignedWindowOperator):
 
     def _keys(self, batch: Batch) -> tuple[list[Any], list[int]]:
         """The key of each row, and its key group."""
-        columns = None if self._selector is None else key_columns(batch, self._selector, self._where)
+        if self._selector is None:
+            return self._calls.keys(None, batch.num_rows)
+        columns = key_columns(batch, self._selector, self._where)
+        self._key_types.add(columns, self._where)
         return self._calls.keys(columns, batch.num_rows)
 
     def _add_to(self, start: int, key: Any, key_group: int, value: Any) -> bool:

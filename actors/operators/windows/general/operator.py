@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from actors.keys.hashes import hashable_keys, key_columns, key_groups
+from actors.keys.key_types import KeyTypes
 from actors.operators.contract.operator import OperatorContext, Output, label_of
 from actors.operators.functions.result_collector import ResultCollector
 from actors.operators.time.timers import InternalTimerService, Timer
@@ -76,6 +77,7 @@ class GeneralWindowOperator(TimedOperator):
         super().setup(context, output)
         self._label = label_of(context)
         self._selector: KeySelector | None = context.keys[0] if context.keys else None
+        self._key_types = KeyTypes()
         self._results = ResultCollector(context, output, self._factory.output_type)
         self._functions = UserFunctions(context, self._factory.user_functions)
         # What the window function keeps: per key, and per key and window. And what the operator and its trigger keep.
@@ -160,6 +162,7 @@ class GeneralWindowOperator(TimedOperator):
         if self._selector is None:
             return [None] * batch.num_rows, [self.context.key_group_range.start] * batch.num_rows
         columns = key_columns(batch, self._selector, self._where)
+        self._key_types.add(columns, self._where)
         return hashable_keys(columns, self._where), key_groups(columns, self.context.max_parallelism).tolist()
 
     def _set_key(self, key: Any, group: int) -> None:

@@ -177,6 +177,31 @@ def test_decimals_sum_exactly_and_an_overflow_is_an_error() -> None:
         one(Sum("x"), huge)
 
 
+def test_means_of_decimals_are_exact_and_rounded_half_up() -> None:
+    tenths = pa.array([decimal.Decimal("0.1")] * 1000, pa.decimal128(10, 1))
+    table = AggregatedTable(mean=Avg("x")).add({"x": tenths})
+    assert (table.result(), table.types()) == ({"mean": [D("0.100000")]}, [pa.decimal128(38, 6)])
+    assert one(Avg("x"), pa.array([D("2"), D("0"), D("0")], pa.decimal128(5, 0))) == D("0.666667")
+    assert one(Avg("x"), pa.array([D("-0.000001"), D("0")], pa.decimal128(7, 6))) == D("-0.000001")
+    fine = [D(1).scaleb(-20), D(2).scaleb(-20), None]
+    assert one(Avg("x"), pa.array(fine, pa.decimal256(40, 20))) == D(2).scaleb(-20)
+    assert one(Avg("x"), pa.array([None], pa.decimal128(5, 2))) is None
+    large = [D("9" * 30 + ".25"), D("9" * 30 + ".75")]
+    assert one(Avg("x"), pa.array(large, pa.decimal128(32, 2))) == D("9" * 30 + ".5")
+    with pytest.raises(TypeMismatchError, match=r"a mean does not fit decimal128\(38, 6\)"):
+        one(Avg("x"), pa.array([D(9 * 10**37)], pa.decimal128(38, 0)))
+
+
+def test_means_of_decimals_that_were_saved_as_doubles_go_on() -> None:
+    old = AggregatedTable(2, mean=Avg("x")).add({"x": [0.5, 1.0]}, [0, 0])
+    arrow_type = pa.decimal128(5, 2)
+    table = AggregatedTable(2, mean=Avg("x")).add({"x": pa.array([D(3)], arrow_type)}, [0])
+    saved = StateRows(None, old.columns.columns(np.arange(2)), table.columns.metadata(), 2)
+    table.columns = table.columns.loaded(saved)
+    assert table.result() == {"mean": [D("0.75"), None]}
+    assert table.add({"x": pa.array([D(3)], arrow_type)}, [0]).result() == {"mean": [D("1.5"), None]}
+
+
 def test_durations_sum_to_durations() -> None:
     values = pa.array([datetime.timedelta(seconds=1), datetime.timedelta(seconds=2)], pa.duration("ms"))
     assert one(Sum("x"), values) == datetime.timedelta(seconds=3)
@@ -318,7 +343,7 @@ def test_whole_numbers_and_decimals_in_one_column_aggregate_as_decimals(
     table.add({"x": batches[0]}, [0, 1])
     order = [value for batch in batches for value in batch.to_pylist()] + [batches[0][0].as_py()]
     assert {name: values[0] for name, values in table.result().items()} == {
-        "total": sum(order), "mean": float(sum(order)) / 5, "low": D("-1.25"), "high": D("4.50"), "first": order[0],
+        "total": sum(order), "mean": D(sum(order)) / 5, "low": D("-1.25"), "high": D("4.50"), "first": order[0],
         "last": order[-1], "top": [D("4.50")], "list": order, "distinct": 4, "at_min": D("-1.25"),
     }  # fmt: skip
     assert [table.result()[name][1:] for name in ("total", "first", "high")] == [[batches[0][1].as_py(), None]] * 3
@@ -372,13 +397,25 @@ def test_sums_and_means_take_any_numbers_as_their_sum_does() -> None:
 
 
 def test_a_state_that_became_decimal_is_merged_saved_and_loaded_as_such() -> None:
-    aggregates: dict[str, Aggregate] = {"total": Sum("x"), "high": Max("x"), "first": First("x"), "last": Last("x")}
+    aggregates: dict[str, Aggregate] = {
+        "total": Sum("x"),
+        "mean": Avg("x"),
+        "high": Max("x"),
+        "first": First("x"),
+        "last": Last("x"),
+    }
     whole = AggregatedTable(2, **aggregates).add({"x": [3, 9]}, [0, 1])
     exact = AggregatedTable(1, **aggregates)
     exact.position = 5
     exact.add({"x": DECIMALS})
     whole.columns.merge(exact.columns, np.array([0]), np.array([0]))
-    expected = {"total": [D("6.25"), 9], "high": [D("4.50"), 9], "first": [3, 9], "last": [D("-1.25"), 9]}
+    expected = {
+        "total": [D("6.25"), 9],
+        "mean": [D("2.083333"), 9],
+        "high": [D("4.50"), 9],
+        "first": [3, 9],
+        "last": [D("-1.25"), 9],
+    }
     assert whole.result() == expected
     accumulators = np.arange(2)
     saved = StateRows(None, whole.columns.columns(accumulators), whole.columns.metadata(), len(accumulators))

@@ -243,6 +243,18 @@ def test_decimal_sums_are_exact_and_a_sum_of_39_digits_is_refused() -> None:
         driven.push({"k": ["b"], "v": pa.array([Decimal("0.01")], pa.decimal128(38, 2))})
 
 
+def test_means_of_decimals_are_exact_and_go_on_after_a_restore() -> None:
+    driven = harness(RunningAggregateFactory((("mean", Avg("v")),)))
+    driven.push({"k": ["a"] * 1000, "v": pa.array([Decimal("0.1")] * 1000, pa.decimal128(5, 1))})
+    assert {row["mean"] for row in driven.output.dicts} == {Decimal("0.1")}
+    driven.push(
+        {"k": ["b", "a", "b", "b"], "v": pa.array([None, Decimal(1101), Decimal(2), Decimal(-1)], pa.decimal128(5, 1))}
+    )
+    assert [row["mean"] for row in driven.output.dicts[1000:]] == [
+        None, Decimal("1.199800"), Decimal(2), Decimal("0.5"),
+    ]  # fmt: skip
+
+
 def test_an_aggregate_of_a_wrong_type_names_itself_and_the_type() -> None:
     with pytest.raises(TypeMismatchError, match="Sum for column 'total': Sum cannot take a column of string"):
         harness(RunningAggregateFactory((("total", Sum("k")),))).push({"k": ["a"]})
