@@ -23,7 +23,7 @@ class Session:
 
 @dataclass
 class SessionModel:
-    """What Flink's WindowOperator does with each element of a session window, but firing once per batch for late ones.
+    """What Flink's WindowOperator does with each element of a session window.
 
     Args:
         gap: of (time, key, value).
@@ -36,7 +36,7 @@ class SessionModel:
     late: list[tuple[int, Any, Any]] = field(default_factory=list)
 
     def batch(self, events: list[tuple[int, Any, Any]]) -> list[Session]:
-        touched: list[Session] = []
+        fired: list[Session] = []
         for event in events:
             time, key, value = event
             start, end = time, time + self.gap(event)
@@ -48,8 +48,9 @@ class SessionModel:
             # By arrival: what an older session holds came first.
             merged.values = sorted([value for each in joined for value in each.values] + [(self._next(), value)])
             self.sessions = [each for each in self.sessions if each not in joined] + [merged]
-            touched = [each for each in touched if each not in joined] + [merged]
-        return [each for each in self._ordered(touched) if each.end - 1 <= self.watermark and self._fire(each)]
+            if merged.end - 1 <= self.watermark and self._fire(merged):
+                fired.append(merged)
+        return fired
 
     def advance(self, watermark: int) -> list[Session]:
         self.watermark = watermark
@@ -143,3 +144,13 @@ def random_case(seed: int, most_rows: int = 400) -> WindowCase:
         watermarks.append(highest - bound - 1 if chance.random() < 0.7 else None)
     watermarks[-1] = int(MAX_TIMESTAMP)
     return WindowCase(seed, tuple(names), batches, watermarks)
+
+
+def assert_updates_then_results(found: list[Any], updates: list[Any], results: list[Any]) -> None:
+    """That there are these updates by late rows, in order for each key, which rows begin with; then these results."""
+    assert sorted(found[: len(updates)], key=_key) == sorted(updates, key=_key)
+    assert found[len(updates) :] == results
+
+
+def _key(row: Any) -> str:
+    return str(row[0]) if isinstance(row, tuple) else str(row).partition(")")[0]

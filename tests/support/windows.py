@@ -26,7 +26,7 @@ class Firing(NamedTuple):
 
 @dataclass
 class WindowModel:
-    """What Flink's window operator does with each element, but firing once per batch for late ones."""
+    """What Flink's window operator does with each element."""
 
     assigner: WindowAssigner
     lateness: int = 0
@@ -35,7 +35,7 @@ class WindowModel:
     late: list[Event] = field(default_factory=list)
 
     def batch(self, events: list[Event]) -> list[Firing]:
-        fired: dict[tuple[int, Any], None] = {}
+        fired = []
         for event in events:
             starts = self.starts(event.time)
             still_open = [start for start in starts if self.cleanup_time(start) > self.watermark]
@@ -43,10 +43,10 @@ class WindowModel:
                 for start in still_open:
                     self.contents.setdefault(start, {}).setdefault(event.key, []).append(event.value)
                     if self.end(start) - 1 <= self.watermark:
-                        fired[start, event.key] = None
+                        fired.append(self.firing(start, event.key))
             elif starts or event.time + self.lateness <= self.watermark:
                 self.late.append(event)
-        return [self.firing(start, key) for start, key in fired]
+        return fired
 
     def advance(self, watermark: int) -> list[Firing]:
         before, self.watermark = self.watermark, watermark

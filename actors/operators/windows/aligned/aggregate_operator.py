@@ -3,28 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from actors.columns.large_columns import Column
-from actors.columns.ordering import distinct, order_below, order_by
+from actors.columns.ordering import order_by
 from actors.columns.take import contiguous, without_gaps
 from actors.keys.hashes import key_columns
 from actors.keys.state_tables import KeyedTables, same_rows
-from actors.operators.aggregates.accumulators import Accumulators, Selection, selection_size
+from actors.operators.aggregates.accumulators import Selection, selection_size
 from actors.operators.aggregates.partial import is_partial, rows_behind
 from actors.operators.contract.operator import OperatorContext, Output, label_of
 from actors.operators.windows.aligned.accumulator_runs import Counts, Starts
+from actors.operators.windows.aligned.late_results import LateResults
 from actors.operators.windows.aligned.merged_slices import MergedSlices, SliceAggregate, combine
 from actors.operators.windows.aligned.slice_store import SliceStore, number_pairs
-from actors.operators.windows.aligned.window_accumulators import (
-    SliceKeys,
-    WindowAccumulators,
-    WindowKeys,
-    batches_of_windows,
-)
+from actors.operators.windows.aligned.window_accumulators import WindowAccumulators, WindowKeys, batches_of_windows
 from actors.operators.windows.base import state_parts
 from actors.operators.windows.base.operator import AlignedWindowOperator
 from actors.operators.windows.base.results import WindowBounds, emit_windows
@@ -32,6 +28,7 @@ from actors.operators.windows.base.times import PendingStarts
 from actors.protocol.elements import CheckpointOptions
 from actors.state.snapshots.snapshot import OperatorSnapshot, RestoredState
 from flinkray.batches.batch import Batch
+from flinkray.batches.numpy_arrays import from_numpy
 from flinkray.transformations.operator_factories import WindowFactory
 from flinkray.types.keys import KeySelector
 from flinkray.windows.assigners import AlignedWindows
@@ -44,6 +41,9 @@ _GRID = "windows"
 # are due, takes little memory.
 _ACCUMULATORS_AT_ONCE = 1 << 17
 
+# So many results are made at a time where windows fire again with each of many late rows.
+_RESULTS_AT_ONCE = 1 << 20
+
 # Windows of several slices with this many accumulators each or fewer are merged from these, not from merged slices.
 _FEW_ACCUMULATORS = 4096
 
@@ -52,9 +52,9 @@ class ColumnarWindowOperator(AlignedWindowOperator):
     """Accumulates each row once, into its slice; a window is made of its slices when it fires.
 
     Result columns: the key's, `window_start` and `window_end` (ms), then the aggregates; ordered by window, its keys by
-    their accumulators. A late row that is still allowed makes its (key, window) fire again, once per batch. In
-    processing time a batch is in the windows of the moment at which it arrives. A batch may have partial aggregates in
-    place of rows, of a key and slice each.
+    their accumulators. A late row that is still allowed makes its windows fire again, for its key. In processing time a
+    batch is in the windows of the moment at which it arrives. A batch may have partial aggregates in place of rows, of
+    a key and slice each.
     """
 
     _PARTS = frozenset({_STATE})
@@ -81,14 +81,41 @@ class ColumnarWindowOperator(AlignedWindowOperator):
         in_time = self._in_time(self._arrived(batch))
         if in_time is None:
             return
-        starts, slice_indices = self._times.slices_of_rows(in_time)
-        keys = None if self._selector is None else key_columns(in_time, self._selector, self._where)
-        accumulators = self._store.add(in_time.data, keys, starts, slice_indices)
+        late = self._late_rows(in_time)
+        if late is None:
+            self._add(in_time)
+        else:
+            self._add_late(in_time, late.fires_again)
+        self._await_clock()
+
+    def _add(self, batch: Batch) -> None:
+        starts, slice_indices = self._times.slices_of_rows(batch)
+        self._store.add(batch.data, self._keys_of(batch), starts, slice_indices)
         self._merged.drop(map(self._number, starts))
         self._expect(starts)
-        if self._times.is_due(self._times.starts_over_slice(starts[0])[0], self._watermark):
-            self._fire_again(accumulators, starts, slice_indices)
-        self._await_clock()
+
+    def _add_late(self, batch: Batch, late: npt.NDArray[np.bool_]) -> None:
+        """Adds a batch of which some rows make windows fire again."""
+        most = max(1, _RESULTS_AT_ONCE // (self._times.size // self._times.slide + 1))
+        for first in range(0, batch.num_rows, most):
+            part = batch.slice(first, most)
+            is_late = late[first : first + most]
+            if is_late.any():
+                self._update(part.filter(from_numpy(is_late)))
+            self._add(part)
+
+    def _update(self, late: Batch) -> None:
+        """Emits what windows give once more with each of these rows, which are not in the store yet."""
+        times = self._times
+        key_ids = self._store.numbered(self._keys_of(late), late.num_rows)
+        over, due = times.over_limit(self._watermark), times.due_limit(self._watermark)
+        starts, rows = times.windows_of_slices(times.slice_starts(self._timestamps(late)), over, due)
+        results = LateResults(starts, rows, key_ids[rows])
+        columns = results.columns(late.data, self._store, self._window_accumulators)
+        self._emit_rows(self._store.key_columns(results.key_ids), self._bounds(starts), columns)
+
+    def _keys_of(self, batch: Batch) -> pa.RecordBatch | None:
+        return None if self._selector is None else key_columns(batch, self._selector, self._where)
 
     def _expect(self, starts: list[int]) -> None:
         """Makes the windows over these slices, which have rows, wait for the watermark. A window that is due already
@@ -106,23 +133,6 @@ class ColumnarWindowOperator(AlignedWindowOperator):
     def _earliest_end(self) -> int | None:
         start = self._waiting.earliest()
         return None if start is None else start + self._times.size
-
-    def _fire_again(
-        self, accumulators: Accumulators, starts: list[int], slice_indices: npt.NDArray[Any] | None
-    ) -> None:
-        times = self._times
-        after = max(times.over_limit(self._watermark), starts[0] - times.size)
-        until = min(times.due_limit(self._watermark), starts[-1])
-        if after >= until:
-            return
-        slice_indices = np.zeros(len(accumulators), np.int64) if slice_indices is None else slice_indices
-        rows = SliceKeys(
-            np.array(starts, np.int64),
-            np.bincount(slice_indices, minlength=len(starts)),
-            self._store.key_ids(accumulators[order_below(slice_indices, len(starts))]),
-        )
-        for keys in rows.keys_of_windows(times, after, until):
-            self._fire(distinct(keys.starts), keys)
 
     # -- watermarks
 

@@ -31,9 +31,9 @@ _STATE = state_parts.FOLDED
 class RowWindowOperator(CallingOperator, AlignedWindowOperator):
     """Folds the rows of each window and key into a reduced value or an accumulator, and calls the user's function.
 
-    Windows fire in order, in each the keys by first arrival. A late row that is still allowed makes its (key, window)
-    fire again with everything so far, once per batch. In processing time a batch is in the windows of the moment at
-    which it arrives.
+    Windows fire in order, in each the keys by first arrival. A late row that is still allowed makes its windows
+    fire again, for its key, with everything so far. In processing time a batch is in the windows of the moment at which
+    it arrives.
     """
 
     _PARTS = frozenset({_STATE})
@@ -65,16 +65,13 @@ class RowWindowOperator(CallingOperator, AlignedWindowOperator):
         last_starts = times.last_starts(timestamps).tolist()
         values = decode(in_time)
         keys, key_groups = self._keys(in_time)
-        fire_again: dict[int, dict[Any, None]] = {}
         rows = zip(values, keys, key_groups, timestamps.tolist(), last_starts, strict=True)
         for value, key, key_group, timestamp, last_start in rows:
             starts = times.starts(last_start, timestamp) if times.is_sliced else (last_start,)
             for start in starts:
                 if self._add_to(start, key, key_group, value):
-                    fire_again.setdefault(start, {})[key] = None
+                    self._fire(start, (key,))
         self._await_opened()
-        for start in sorted(fire_again):
-            self._fire(start, fire_again[start])
         self._calls.end_round()
         self._await_clock()
 

@@ -89,7 +89,7 @@ class SliceStore:
             starts: the distinct slices of the rows.
             slice_indices: for each row the index of its slice in `starts`; None: they are all in the only one.
         """
-        key_ids = np.zeros(data.num_rows, np.int64) if keys is None else self._keys.ids(keys)
+        key_ids = self.numbered(keys, data.num_rows)
         is_suitable = self._index.is_suitable(starts, self._key_count, data.num_rows)
         self._merge_repeated()
         if not is_suitable:
@@ -97,12 +97,20 @@ class SliceStore:
         accumulators = self._accumulators_for(key_ids, starts, slice_indices)
         if self._fired_until is not None:  # what has come now has not been in any firing
             self._fired_until[accumulators] = MIN_TIMESTAMP
-        if is_partial(data):
-            self._merge(state_of(data), accumulators)
-        else:
-            self._aggregates.add(data, accumulators, self._next_position)
+        self._add(self._aggregates, data, accumulators)
         self._next_position += data.num_rows
         return accumulators
+
+    def _add(self, aggregates: AggregateColumns, data: pa.RecordBatch, accumulators: Accumulators) -> None:
+        if is_partial(data):
+            source = np.arange(data.num_rows, dtype=np.int64)
+            aggregates.merge(self._aggregates.loaded(state_of(data)), source, accumulators)
+        else:
+            aggregates.add(data, accumulators, self._next_position)
+
+    def numbered(self, keys: pa.RecordBatch | None, rows: int) -> Ids:
+        """The number of each row's key."""
+        return np.zeros(rows, np.int64) if keys is None else self._keys.ids(keys)
 
     def _merge(self, rows: StateRows, accumulators: Accumulators) -> None:
         """Adds row i of a snapshot, or of partial aggregates, to `accumulators[i]`."""
@@ -177,6 +185,16 @@ class SliceStore:
         """The aggregates of `size` new accumulators, where `targets[i]` takes in `accumulators[i]`."""
         combined = self._aggregates.combine(accumulators, targets, size)
         return combined.results(np.arange(size, dtype=np.int64))
+
+    def apart(
+        self, accumulators: Accumulators, targets: Accumulators, size: int, data: pa.RecordBatch
+    ) -> AggregateColumns:
+        """Aggregates apart from those here: `size` accumulators, where `targets[i]` takes in `accumulators[i]`, and
+        behind them one for each row of `data`, which is not in the store yet."""
+        rows = np.arange(size, size + data.num_rows)
+        aggregates = self._aggregates.combine(accumulators, targets, size + data.num_rows)
+        self._add(aggregates, data, rows)
+        return aggregates
 
     def slice_aggregate(self, selection: Selection) -> SliceAggregate:
         """Makes these accumulators, of one slice or several, part of a window."""

@@ -15,9 +15,6 @@ from actors.operators.windows.aligned.accumulator_runs import Counts, Starts
 from actors.operators.windows.aligned.slice_store import SliceStore
 from actors.operators.windows.base.times import AlignedWindowTimes, PendingStarts
 
-_PAIRS_AT_ONCE = 1 << 22
-"""So many pairs of a window and a row that is late for it are made at a time, so that they take little memory."""
-
 
 class WindowKeys(Struct, frozen=True):
     """Some keys of some windows: pairs, which may repeat.
@@ -38,37 +35,6 @@ class WindowKeys(Struct, frozen=True):
         own_windows, own_keys = indices[is_here], self.key_ids[is_here]
         keys = 1 + max(int(key_ids.max(initial=0)), int(own_keys.max(initial=0)))
         return np.isin(window_indices * keys + key_ids, own_windows * keys + own_keys)
-
-
-class SliceKeys(Struct, frozen=True):
-    """The keys of some rows, by slice.
-
-    Attributes:
-        starts: the starts of the slices, ascending.
-        counts: how many rows each slice has.
-        key_ids: the key of each row, slice by slice.
-    """
-
-    starts: Starts
-    counts: Counts
-    key_ids: Ids
-
-    def keys_of_windows(self, times: AlignedWindowTimes, after: int, until: int) -> Iterator[WindowKeys]:
-        """The keys that rows have in windows that start after the one time and not after the other one: of neighbouring
-        windows at a time, so many that there are not too many pairs."""
-        if after >= until:
-            return
-        windows = 1 + min(times.size, until - after) // times.slide
-        if until - after > times.slide and windows * len(self.key_ids) > _PAIRS_AT_ONCE:
-            middle = (after + until) // 2
-            yield from self.keys_of_windows(times, after, middle)
-            yield from self.keys_of_windows(times, middle, until)
-            return
-        starts, slices = times.windows_of_slices(self.starts, after, until)
-        if len(starts):
-            begins, counts = np.cumsum(self.counts) - self.counts, self.counts[slices]
-            rows = indices_of_ranges(begins[slices], counts)
-            yield WindowKeys(np.repeat(starts, counts), self.key_ids[rows])
 
 
 class WindowAccumulators:

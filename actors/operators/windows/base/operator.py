@@ -9,6 +9,7 @@ import numpy as np
 
 from actors.operators.contract.operator import Operator, OperatorContext, Output, subtask_label
 from actors.operators.windows.base import state_parts
+from actors.operators.windows.base.late_updates import LateRows
 from actors.operators.windows.base.times import AlignedWindowTimes, Times
 from actors.state.snapshots.snapshot import ListMode, OperatorSnapshot, RestoredState
 from flinkray.batches.batch import Batch
@@ -210,6 +211,22 @@ class AlignedWindowOperator(TimedOperator):
         if is_in_time.all():
             return batch
         return batch.filter(from_numpy(is_in_time)) if is_in_time.any() else None
+
+    def _late_rows(self, batch: Batch) -> LateRows | None:
+        """The rows with which windows fire again, being due and not over; None: there is none."""
+        times, earliest = self._times, batch.time_bounds[0]
+        over, due = times.over_limit(self._watermark), times.due_limit(self._watermark)
+        if times.starts(times.last_start(earliest), earliest)[0] > due:
+            return None
+        found, slice_indices = times.slices_of_rows(batch)
+        starts = np.array(found, np.int64)
+        _, under_windows = times.windows_of_slices(starts, over, due)
+        if not len(under_windows):
+            return None
+        fires_again = np.bincount(under_windows, minlength=len(starts)) > 0
+        related = np.cumsum(np.diff(starts, prepend=starts[:1]) >= times.size)
+        indices = np.zeros(batch.num_rows, np.int64) if slice_indices is None else slice_indices
+        return LateRows(fires_again[indices], related[indices])
 
     def _raise_out_of_bounds(self, batch: Batch) -> None:
         times, (lowest, highest) = self._times, batch.time_bounds

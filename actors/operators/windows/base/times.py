@@ -63,6 +63,10 @@ class AlignedWindowTimes:
         """The start of the slice that contains the time."""
         return (timestamp - self.offset) // self.slice * self.slice + self.offset
 
+    def slice_starts(self, timestamps: Times) -> Times:
+        """The start of the slice that contains each time."""
+        return (timestamps - self.offset) // self.slice * self.slice + self.offset
+
     def last_starts(self, timestamps: Times) -> Times:
         """The start of the latest window that begins at or before each time (with gaps: it may have ended)."""
         return (timestamps - self.offset) // self.slide * self.slide + self.offset

@@ -41,8 +41,8 @@ _GRID = "windows"
 class BufferingWindowOperator(AlignedWindowOperator):
     """Base: buffers the rows of each input by slice until all windows over it are over.
 
-    A window fires when the watermarks of all inputs have reached its end. Late rows that are still allowed make the
-    window fire again for their keys, with everything so far.
+    A window fires when the watermarks of all inputs have reached its end. A late row that is still allowed makes its
+    windows fire again for its key, with everything so far.
     """
 
     _INPUT_PARTS: ClassVar[tuple[str, ...]]
@@ -79,15 +79,21 @@ class BufferingWindowOperator(AlignedWindowOperator):
         in_time = self._in_time(self._arrived(batch))
         if in_time is None:
             return
-        key_ids = self._keys.ids(in_time, input_index)
-        run = SlicedRun.of_batch(in_time, key_ids, self._next_position, *self._times.slices_of_rows(in_time))
-        self._next_position += in_time.num_rows
+        late = self._late_rows(in_time)
+        parts = [slice(0, in_time.num_rows)] if late is None else late.parts(self._keys.ids(in_time, input_index))
+        for rows in parts:
+            self._add(in_time.slice(rows.start, rows.stop - rows.start), input_index)
+        self._await_clock()
+
+    def _add(self, batch: Batch, input_index: int) -> None:
+        key_ids = self._keys.ids(batch, input_index)
+        run = SlicedRun.of_batch(batch, key_ids, self._next_position, *self._times.slices_of_rows(batch))
+        self._next_position += batch.num_rows
         self._buffers[input_index].add(run)
         due = self._times.due_limit(self._watermark)
         if self._times.starts_over_slice(run.earliest)[0] <= due:
             over = self._times.over_limit(self._watermark)
             self._fire(window_starts(self._times, [run.starts], over, due), run)
-        self._await_clock()
 
     # -- watermarks
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 from abc import abstractmethod
 
 import numpy as np
+import pyarrow as pa
 
 from actors.keys.hashes import key_columns
 from actors.keys.state_tables import KeyedTables, state_rows
 from actors.operators.contract.operator import OperatorContext, Output
 from actors.operators.windows.base import state_parts
+from actors.operators.windows.base.late_updates import parts_by_update
 from actors.operators.windows.base.operator import TimedOperator
 from actors.operators.windows.base.times import Times, late_limit
 from actors.operators.windows.sessions.contents import SessionContents
@@ -36,7 +38,7 @@ class SessionOperatorBase(TimedOperator):
     """Base: adds each row to the open session of its key that it touches, in event or processing time.
 
     Sessions fire by their end, start, then first arrival. A late row that is still allowed makes its session fire
-    again, once per batch. After Flink's WindowOperator with MergingWindowSet: lateness is that of the merged session.
+    again. After Flink's WindowOperator with MergingWindowSet: lateness is that of the merged session.
     """
 
     _PARTS = frozenset({_STATE})
@@ -66,13 +68,23 @@ class SessionOperatorBase(TimedOperator):
         # Nothing ends after the end of time.
         ends = starts + np.minimum(self._gaps(batch), MAX_TIMESTAMP - np.maximum(starts, 0))
         keys = None if self._selector is None else key_columns(batch, self._selector, self._where)
+        may_fire_again = ends - 1 <= self._watermark
+        if not self._lateness or not may_fire_again.any():
+            self._add(batch, keys, starts, ends)
+        else:
+            for rows in parts_by_update(self._store.numbered(keys, batch.num_rows), may_fire_again):
+                first, count = rows.start, rows.stop - rows.start
+                its_keys = None if keys is None else keys.slice(first, count)
+                self._add(batch.slice(first, count), its_keys, starts[rows], ends[rows])
+        self._await_clock()
+
+    def _add(self, batch: Batch, keys: pa.RecordBatch | None, starts: Times, ends: Times) -> None:
         touched, is_late = self._store.add(batch, keys, starts, ends, self._late_limit)
         if is_late.any():
             self._emit_late(batch.filter(from_numpy(is_late)))
         reached = touched[self._store.is_reached(touched, self._watermark)]
         if len(reached):
             self._fire(self._store.in_order(reached))
-        self._await_clock()
 
     def _gaps(self, batch: Batch) -> Times | int:
         function = self._gap_function

@@ -85,12 +85,16 @@ class SessionStore:
         Returns:
             The sessions that rows were added to, and which rows are late.
         """
-        key_ids = np.zeros(batch.num_rows, np.int64) if keys is None else self._keys.ids(keys)
+        key_ids = self.numbered(keys, batch.num_rows)
         self._by_key.grow(max(1, len(self._keys)))
         is_late = np.zeros(batch.num_rows, np.bool_)
         touched = self._add(batch, _RowWindows(key_ids, starts, ends), late_limit, is_late)
         sessions = touched[0] if len(touched) == 1 else distinct(np.concatenate(touched))
         return sessions[self._table.is_open[sessions]], is_late
+
+    def numbered(self, keys: pa.RecordBatch | None, rows: int) -> Ids:
+        """The number of each row's key."""
+        return np.zeros(rows, np.int64) if keys is None else self._keys.ids(keys)
 
     def _add(self, batch: Batch, rows: _RowWindows, late_limit: int, is_late: Flags) -> list[SessionIds]:
         intervals = merge_touching(rows.key_ids, rows.starts, rows.ends)

@@ -592,7 +592,7 @@ def test_windows_of_both_inputs_go_on_from_a_snapshot_at_any_parallelism(seed: i
 def test_aligned_windows_agree_with_a_nested_loop_with_inputs_that_go_on_independently(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Columns, pairs and co-groups; a late row fires its window once per batch."""
+    """Columns, pairs and co-groups; each late row fires its window."""
     chance = random.Random(seed)
     monkeypatch.setattr("actors.columns.large_columns._MOST_BYTES", (1 << 30, 30)[seed % 2])
     size = chance.choice((5, 20, 100))

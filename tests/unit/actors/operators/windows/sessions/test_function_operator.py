@@ -39,7 +39,7 @@ from flinkray.windows.assigners import (
 from tests.support.operators import FakeContext, ManualClock, OperatorHarness, as_batch
 from tests.support.rescaling import Subtasks
 from tests.support.state import restored_from
-from tests.support.window_cases import SessionModel, random_case
+from tests.support.window_cases import SessionModel, assert_updates_then_results, random_case
 
 KEY = (ColumnKey(("key",)),)
 LATE = OutputTag("late")
@@ -125,13 +125,13 @@ def test_a_reduced_row_of_one_session_is_the_row_itself() -> None:
         assert (row.key, row.value) == ("a", 7)
 
 
-def test_a_late_row_fires_its_session_again_once_per_batch_or_goes_to_its_output() -> None:
+def test_each_late_row_fires_its_session_again_or_goes_to_its_output() -> None:
     with sessions(lateness=20) as harness:
         push(harness, ("a", 0, 1), ("b", 0, 2))
         at(harness, 9)
-        assert push(harness, ("a", 0, 3), ("a", 1, 4), ("a", 0, 5)) == [], "it ends at 11 now"
+        assert push(harness, ("a", 0, 3), ("a", 1, 4), ("a", 0, 5)) == [("a", 0, 10, [1, 3])], "it ends at 11 now"
         assert at(harness, 10) == [("a", 0, 11, [1, 3, 4, 5])]
-        assert push(harness, ("b", 0, 6), ("b", 0, 7)) == [("b", 0, 10, [2, 6, 7])]
+        assert push(harness, ("b", 0, 6), ("b", 0, 7)) == [("b", 0, 10, [2, 6]), ("b", 0, 10, [2, 6, 7])]
         at(harness, 29)
         assert push(harness, ("b", 0, 8), ("a", 1, 9)) == [("a", 0, 11, [1, 3, 4, 5, 9])]
         assert [row.value for row in harness.output.side("late")] == [8]
@@ -387,14 +387,16 @@ def test_sessions_are_those_of_the_model(seed: int, monkeypatch: pytest.MonkeyPa
             values = data.column("row").to_pylist()
             keys = [case.key_of(row) for row in data.to_pylist()]
             harness.push(data.set_column(data.num_columns - 2, "value", data.column("row")), times)
-            expected = model.batch(list(zip(times, keys, values, strict=True)))
+            updates, results = model.batch(list(zip(times, keys, values, strict=True))), []
             if mark is not None and mark > model.watermark:
                 harness.watermark(mark)
-                expected += model.advance(mark)
+                results = model.advance(mark)
             operator._store.check()
-            assert harness.output.rows == [
-                repr((each.key, each.start, each.end, sorted(row for _, row in each.values))) for each in expected
+            expected = [
+                [repr((each.key, each.start, each.end, sorted(row for _, row in each.values))) for each in fired]
+                for fired in (updates, results)
             ]
+            assert_updates_then_results(harness.output.rows, *expected)
             assert [row.row for row in harness.output.side("late")] == [row for _, _, row in model.late]
             harness.output.clear()
             model.late.clear()

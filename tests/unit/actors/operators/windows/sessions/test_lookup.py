@@ -23,7 +23,7 @@ from flinkray.windows.aggregates import CollectList, Count, Sum
 from flinkray.windows.assigners import EventTimeSessionWindows
 from tests.support.operators import OperatorHarness
 from tests.support.rescaling import Subtasks
-from tests.support.window_cases import SessionModel
+from tests.support.window_cases import Session, SessionModel, assert_updates_then_results
 
 KEY = (ColumnKey(("key",)),)
 LATE = OutputTag("late")
@@ -104,6 +104,10 @@ def sparse_case(chance: random.Random) -> list[tuple[list[Event], int]]:
     return batches
 
 
+def as_rows(sessions: list[Session]) -> list[tuple[Any, ...]]:
+    return [(s.key, s.start, s.end, [number for _, (_, number) in s.values]) for s in sessions]
+
+
 @pytest.mark.parametrize("most_chained", [0, 2, 16])
 @pytest.mark.parametrize("seed", range(24))
 def test_sparse_sessions_are_those_of_the_model(seed: int, most_chained: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,15 +121,14 @@ def test_sparse_sessions_are_those_of_the_model(seed: int, most_chained: int, mo
     lateness = chance.choice((0, 0, 100, 10**9))
     sessions, model = CheckedSessions(lateness), SessionModel(lambda event: event[2][0], lateness)
     for events, mark in [*sparse_case(chance), ([], int(MAX_TIMESTAMP))]:
-        expected = []
+        updates, results = [], []
         if events:
             sessions.push_events(events)
-            expected = model.batch([(at, key, (gap, number)) for at, key, gap, number in events])
+            updates = model.batch([(at, key, (gap, number)) for at, key, gap, number in events])
         if mark > model.watermark:
             sessions.watermark(mark)
-            expected += model.advance(mark)
-        rows = [(s.key, s.start, s.end, [number for _, (_, number) in s.values]) for s in expected]
-        assert sessions.take() == rows
+            results = model.advance(mark)
+        assert_updates_then_results(sessions.take(), as_rows(updates), as_rows(results))
         assert sessions.late == [number for _, _, (_, number) in model.late]
         model.late.clear()
     assert sessions.store.session_count == 0
