@@ -1,4 +1,4 @@
-"""L1, S1 and M1: what is measured of flinkray alone, each run in processes of its own."""
+"""L1, S1, M1 and C1: what is measured of flinkray alone, each run in processes of its own."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from typing import Any
 from benchmarks.comparison import Figures, Settings
 from benchmarks.engines import ENGINES, python_of, variables
 from benchmarks.process_tree import Measured, RunFailed, run
-from benchmarks.workloads import l1
+from benchmarks.workloads import c1, l1
 
 LATENCY_SECONDS = 15
 MEMORY_ROWS = 20_000_000
 SPECIAL = {
     "L1": "latency from a row's making to the sink: p50, p99, p99.9",
     "S1": "from execute() to the first result, with and without a running Ray",
+    "C1": "calls that take the same time for any number of rows: rows a second, and how long checkpoints take",
     "M1": "peak memory of the process tree and of the object store while W2d runs into a slow sink",
 }
 Values = dict[str, list[float]]
@@ -24,7 +25,7 @@ Values = dict[str, list[float]]
 
 
 def measure(workload: str, target: str, settings: Settings, tell: Callable[[str], None]) -> list[Figures]:
-    return {"L1": _latency, "S1": _start_up, "M1": _memory}[workload](target, settings, tell)
+    return {"L1": _latency, "S1": _start_up, "M1": _memory, "C1": _calls}[workload](target, settings, tell)
 
 
 def _latency(target: str, settings: Settings, tell: Callable[[str], None]) -> list[Figures]:
@@ -40,6 +41,15 @@ def _latency(target: str, settings: Settings, tell: Callable[[str], None]) -> li
 def _start_up(target: str, settings: Settings, tell: Callable[[str], None]) -> list[Figures]:
     arguments = ["--parallelism", settings.parallelism]
     return _figures("S1", target, "s", 1, settings.parallelism, _runs("s1", target, arguments, settings, tell))
+
+
+def _calls(target: str, settings: Settings, tell: Callable[[str], None]) -> list[Figures]:
+    figures: list[Figures] = []
+    for milliseconds, debloating in product(c1.MILLISECONDS, ("true", "false")):
+        case = f"{target}, {milliseconds} ms a call, debloating {debloating}"
+        arguments = ["--milliseconds", milliseconds, "--debloating", debloating]
+        figures += _figures("C1", case, "", 0, 1, _runs("c1", target, arguments, settings, tell))
+    return figures
 
 
 def _memory(target: str, settings: Settings, tell: Callable[[str], None]) -> list[Figures]:
