@@ -14,7 +14,7 @@ import cloudpickle
 from actors.hosts.in_process import InProcessBatches, InProcessMetrics, InProcessObjectStore
 from actors.hosts.simulation.confinement import confined
 from actors.hosts.simulation.faults import NO_FAULTS, NODE, FaultPlan, Faults
-from actors.hosts.simulation.mail import Mail, MessageChannel, pack
+from actors.hosts.simulation.mail import MessageChannel, MessagesUnderWay, pack
 from actors.hosts.simulation.picture import draw
 from actors.hosts.simulation.process import ProcessEnded, ProcessStart, ProcessState, SimulatedProcess
 from actors.hosts.simulation.schedule import Action, Schedule
@@ -108,7 +108,7 @@ class SimulationHost(Host):
         self._metrics = InProcessMetrics()
         self._processes: dict[Address, SimulatedProcess] = {}
         self._waiting_to_start: list[SimulatedProcess] = []
-        self._mail = Mail(self.schedule, self.plan, self._processes.get, self._deliver)
+        self._mail = MessagesUnderWay(self.schedule, self.plan, self._processes.get, self._deliver)
         self._acting: list[SimulatedProcess] = []
         """The processes whose code runs now, the innermost last: several while a task waits in the middle of a mail."""
         self._acted: dict[Address, int] = defaultdict(int)

@@ -112,7 +112,7 @@ def _can_arrive(envelope: Envelope) -> bool:
     return envelope.is_lost or envelope.target is None or envelope.target.state is not ProcessState.STARTING
 
 
-class Mail:
+class MessagesUnderWay:
     """All messages under way in a simulated cluster, and what becomes of each when it arrives.
 
     Args:
