@@ -7,6 +7,12 @@ from .connectors.datagen.source import DataGenSource, RandomField, SequenceField
 from .connectors.discard.sink import DiscardSink
 from .connectors.files.sink import FileSink
 from .connectors.files.source import FileSource
+from .connectors.formats.avro import AvroFormat
+from .connectors.formats.csv import CsvFormat
+from .connectors.formats.json import JsonFormat
+from .connectors.formats.message_format import MessageFormat
+from .connectors.formats.raw import RawFormat
+from .connectors.formats.schema_registry import SchemaRegistry
 from .connectors.print.sink import PrintSink
 from .connectors.sequence.source import SequenceSource
 from .connectors.sink import Committer, Sink, SinkWriter, SinkWriterContext
@@ -366,4 +372,10 @@ __all__ = [
     "least",
     "lit",
     "when",
+    "AvroFormat",
+    "CsvFormat",
+    "JsonFormat",
+    "MessageFormat",
+    "RawFormat",
+    "SchemaRegistry",
 ]

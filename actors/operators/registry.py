@@ -93,6 +93,20 @@ def _async(code: OperatorCode) -> Operator:
     return AsyncWaitOperator(code)
 
 
+def _decode(code: OperatorCode) -> Operator:
+    from actors.operators.functions.message_formats import DecodeOperator
+
+    assert isinstance(code.factory, factories.DecodeFactory)
+    return DecodeOperator(code.factory)
+
+
+def _encode(code: OperatorCode) -> Operator:
+    from actors.operators.functions.message_formats import EncodeOperator
+
+    assert isinstance(code.factory, factories.EncodeFactory)
+    return EncodeOperator(code.factory)
+
+
 def _of_factory(operator: Callable[[Any], Operator]) -> Callable[[OperatorCode], Operator]:
     """Makes an operator that needs nothing but its factory (its keys reach it through the context)."""
     return lambda code: operator(code.factory)
@@ -107,6 +121,8 @@ _OPERATORS: dict[type[factories.OperatorFactory], Callable[[OperatorCode], Opera
     factories.DropFactory: _of_factory(DropOperator),
     factories.RenameFactory: _of_factory(RenameOperator),
     factories.WhereFactory: _of_factory(WhereOperator),
+    factories.DecodeFactory: _decode,
+    factories.EncodeFactory: _encode,
     factories.RunningAggregateFactory: _of_factory(RunningAggregateOperator),
     factories.RunningColumnFactory: _of_factory(RunningColumnOperator),
     factories.ReduceFactory: _of_factory(ReduceOperator),

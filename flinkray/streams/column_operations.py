@@ -1,21 +1,28 @@
-"""Operations on the columns of a stream: select, where, with_columns, drop, rename."""
+"""Operations on the columns of a stream: select, where, with_columns, drop, rename, decode, encode."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
+import pyarrow as pa
+
+from flinkray.connectors.formats.message_format import MessageFormat
 from flinkray.errors import InvalidProgramError
 from flinkray.expressions.tree import Expression, as_expression, col
+from flinkray.functions.type_hints import scalar_type
 from flinkray.streams.checks.known_types import KnownType
 from flinkray.transformations.operator_factories import (
+    DecodeFactory,
     DropFactory,
+    EncodeFactory,
     OperatorFactory,
     ProjectFactory,
     RenameFactory,
     WhereFactory,
 )
+from flinkray.types.records import OutputTag
 
 if TYPE_CHECKING:
     from flinkray.streams.data_stream import DataStream
@@ -79,9 +86,54 @@ class ColumnOperations(ABC):
         self._known.require(mapping, "rename")
         return self._one_input("Rename", RenameFactory(tuple(mapping.items())), self._known.renamed(mapping))
 
+    def decode(
+        self,
+        message_format: MessageFormat,
+        column: str = "value",
+        keep: Iterable[str] = (),
+        bad_messages: Literal["fail", "skip"] | OutputTag = "fail",
+    ) -> DataStream:
+        """Reads the messages in a column of bytes or text as rows; a message that is null gives none.
+
+        `stream.decode(JsonFormat({"user": str, "cents": int}), keep=["offset"], bad_messages=OutputTag("bad"))`
+
+        Args:
+            message_format: JsonFormat, CsvFormat, AvroFormat, RawFormat, or one of your own.
+            column: the messages; the bare value by custom.
+            keep: columns that each row is to have in front, of the row that its message was in.
+            bad_messages: what becomes of messages that cannot be read: "fail" ends the job with the first of them,
+                "skip" leaves them out, and a tag gives them to that side output, as rows with a column `reason` more.
+                The last two count them in the metric `undecodable_messages`.
+        """
+        _check_format("decode", message_format)
+        if bad_messages not in ("fail", "skip") and not isinstance(bad_messages, OutputTag):
+            raise InvalidProgramError(f"bad_messages is 'fail', 'skip' or an OutputTag, not {bad_messages!r}")
+        kept = tuple(keep)
+        self._known.require([column, *kept], "decode")
+        decoded = message_format.record_type
+        known = KnownType.of(decoded)
+        if kept:
+            both = sorted(set(kept) & set(decoded.schema.names))
+            if both:
+                raise InvalidProgramError(
+                    f"decode would make two columns named {both[0]!r}; rename the kept one before"
+                )
+            known = KnownType.of_columns([*kept, *decoded.schema.names])
+        return self._one_input("Decode", DecodeFactory(message_format, column, kept, bad_messages), known)
+
+    def encode(self, message_format: MessageFormat) -> DataStream:
+        """Each row as a message: bare bytes. Errors name the column and the value that the format has no form for."""
+        _check_format("encode", message_format)
+        return self._one_input("Encode", EncodeFactory(message_format), KnownType.of(scalar_type(pa.binary())))
+
     def _require_columns(self, where: str, expressions: Iterable[Expression]) -> None:
         for expression in expressions:
             self._known.require(sorted(expression.columns()), where)
+
+
+def _check_format(where: str, message_format: object) -> None:
+    if not isinstance(message_format, MessageFormat):
+        raise InvalidProgramError(f"{where} takes a MessageFormat such as JsonFormat(...), not {message_format!r}")
 
 
 def _check_predicate(predicate: object) -> None:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from msgspec import Struct
 
 from flinkray.types.records import Millis, OutputTag, RecordType
 
 if TYPE_CHECKING:  # a worker loads what its own operators consist of, and no more
+    from flinkray.connectors.formats.message_format import MessageFormat
     from flinkray.connectors.sink import Sink
     from flinkray.connectors.source import Source
     from flinkray.expressions.tree import Expression
@@ -179,6 +180,22 @@ class WhereFactory(OperatorFactory, frozen=True):
     """Keeps the rows for which a boolean expression is true."""
 
     predicate: Expression
+
+
+class DecodeFactory(OperatorFactory, frozen=True):
+    """Reads messages in a column as rows."""
+
+    message_format: MessageFormat
+    column: str
+    keep: tuple[str, ...]
+    """Columns that the rows have in front, of the row that their message was in."""
+    bad_messages: Literal["fail", "skip"] | OutputTag
+
+
+class EncodeFactory(OperatorFactory, frozen=True):
+    """Writes rows as messages."""
+
+    message_format: MessageFormat
 
 
 # -- keyed and process functions ---------------------------------------------------------------------------------

@@ -71,7 +71,7 @@ class FileFormat(ABC):
         """The split's rows, of the columns of `schema`, each batch with the split as it is after it. May block."""
 
 
-class ParquetFormat(FileFormat):
+class ParquetFiles(FileFormat):
     """Parquet files: a split is a range of row groups."""
 
     shows_types = True
@@ -95,7 +95,7 @@ class ParquetFormat(FileFormat):
             yield from _from_row(batches, split, batch_rows)
 
 
-class ArrowFormat(FileFormat):
+class ArrowFiles(FileFormat):
     """Arrow IPC files (Feather): a split is a range of record batches."""
 
     shows_types = True
@@ -121,7 +121,7 @@ class ArrowFormat(FileFormat):
 _NULLS = {"strings_can_be_null": True, "quoted_strings_can_be_null": False}
 
 
-class CsvFormat(FileFormat):
+class CsvFiles(FileFormat):
     """Text with a line of column names. One split per file, since a quoted value may hold a line break."""
 
     def __init__(self, delimiter: str = ",") -> None:
@@ -216,7 +216,7 @@ def _csv_type(kind: pa.DataType) -> pa.DataType:
     return pa.string() if pa.types.is_decimal256(kind) else kind
 
 
-class LineFormat(FileFormat):
+class LineFiles(FileFormat):
     """Formats of one row per line: a split is a range of bytes, and has the lines that begin in it."""
 
     @abstractmethod
@@ -242,7 +242,7 @@ class LineFormat(FileFormat):
             split = following
 
 
-class JsonFormat(LineFormat):
+class JsonFiles(LineFiles):
     """Files of one JSON object per line."""
 
     def schema(self, system: fs.FileSystem, path: str) -> pa.Schema | None:
@@ -261,7 +261,7 @@ class JsonFormat(LineFormat):
         return from_json_lines(lines, schema)
 
 
-class TextFormat(LineFormat):
+class TextFiles(LineFiles):
     """Lines of UTF-8 text, without their line breaks (\\n or \\r\\n), as bare strings."""
 
     kind = Kind.SCALAR
@@ -281,11 +281,11 @@ class TextFormat(LineFormat):
 
 
 FORMATS: dict[str, type[FileFormat]] = {
-    "parquet": ParquetFormat,
-    "csv": CsvFormat,
-    "json": JsonFormat,
-    "arrow": ArrowFormat,
-    "text": TextFormat,
+    "parquet": ParquetFiles,
+    "csv": CsvFiles,
+    "json": JsonFiles,
+    "arrow": ArrowFiles,
+    "text": TextFiles,
 }
 _SUFFIXES = {
     ".parquet": "parquet",

@@ -14,7 +14,7 @@ from flinkray.batches.batch import Batch
 from flinkray.connectors.coalescing import coalesced
 from flinkray.connectors.files.formats import (
     FORMATS,
-    CsvFormat,
+    CsvFiles,
     FileFormat,
     FileSplit,
     format_of,
@@ -129,7 +129,7 @@ class FileSource(Source):
         if self._format_name is None:  # once: all files are listed for it
             self._format_name = self._first_format()
         format = FORMATS[self._format_name]
-        return CsvFormat(self._delimiter) if format is CsvFormat else format()
+        return CsvFiles(self._delimiter) if format is CsvFiles else format()
 
     def _first_format(self) -> str:
         return format_of(list_files(self._paths[:1], self._filesystem)[0][1])

@@ -1,5 +1,8 @@
-"""Formats: columns as text and back, whole columns at a time.
+"""Formats: rows as messages of bytes and back, and columns as text, whole columns at a time.
 
-Open `json_lines.py` first, which has what JSON makes of every type; `nested_columns.py` takes columns of lists, maps
-and structs apart for it. How files are cut into splits is in `flinkray.connectors.files`. Imports `flinkray.types`.
+Open `message_format.py` first, the contract, then one of them: `json.py`, `csv.py`, `avro.py` (with `avro_types.py`,
+and `schema_registry.py` for numbered schemas), `raw.py`. `json_lines.py` has what JSON makes of every type, for
+messages and for files; `nested_columns.py` takes columns of lists, maps and structs apart for it. How files are cut
+into splits is in `flinkray.connectors.files`. Imports `flinkray.types`, `flinkray.batches`, `flinkray.functions` and
+`flinkray.extras`.
 """

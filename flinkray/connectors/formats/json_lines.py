@@ -37,10 +37,20 @@ def to_json_lines(batch: pa.RecordBatch) -> bytes:
         ValueError: a map has a key twice.
         TypeError: a type has no form in JSON.
     """
-    if not batch.num_columns:
-        return b"{}\n" * int(batch.num_rows)
-    lines: list[str] = _objects(batch.schema.names, batch.columns, "}\n").to_pylist()
+    lines: list[str] = json_objects(batch, "}\n").to_pylist()
     return "".join(lines).encode()
+
+
+def json_objects(batch: pa.RecordBatch, closing: str = "}") -> pa.Array:
+    """One JSON object per row, as `to_json_lines` writes it, as text.
+
+    Args:
+        closing: ends each.
+    Raises: as `to_json_lines`.
+    """
+    if not batch.num_columns:
+        return pa.array(["{" + closing] * batch.num_rows, pa.string())
+    return _objects(batch.schema.names, batch.columns, closing)
 
 
 def _objects(names: list[str], columns: list[pa.Array], closing: str) -> pa.Array:

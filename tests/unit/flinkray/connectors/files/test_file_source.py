@@ -30,7 +30,7 @@ from flinkray import (
     Row,
     UnknownColumnError,
 )
-from flinkray.connectors.files.formats import TEXT_SCHEMA, CsvFormat, FileSplit, TextFormat, refuse_ambiguous
+from flinkray.connectors.files.formats import TEXT_SCHEMA, CsvFiles, FileSplit, TextFiles, refuse_ambiguous
 from flinkray.connectors.files.small_files import FileGroup
 from flinkray.connectors.source import SourceBatch
 from flinkray.types.records import Kind
@@ -99,7 +99,7 @@ def test_long_lines_are_read_once_however_often_the_reader_is_restored(
     (tmp_path / "a.txt").write_text("\n".join(lines))
     (split,) = splits_of(FileSource(tmp_path / "a.txt"))
     found: list[str] = []
-    while read_now := list(itertools.islice(TextFormat().read(split, TEXT_SCHEMA, 3), 2)):
+    while read_now := list(itertools.islice(TextFiles().read(split, TEXT_SCHEMA, 3), 2)):
         found += [line for piece, _ in read_now for line in piece.column(0).to_pylist()]
         split = read_now[-1][1]
     assert found == lines
@@ -142,7 +142,7 @@ def test_a_line_is_searched_once_however_many_blocks_it_has(monkeypatch: pytest.
     monkeypatch.setattr(flinkray.connectors.files.formats, "_READ_BYTES", 64)
     monkeypatch.setattr(Handled, "count", 0)
     system: Any = SimpleNamespace(open_input_file=lambda _path: OneLine())
-    ((line, _),) = TextFormat().read(FileSplit("a", "a.txt", system), TEXT_SCHEMA, 10)
+    ((line, _),) = TextFiles().read(FileSplit("a", "a.txt", system), TEXT_SCHEMA, 10)
     assert len(line.column(0)[0].as_py()) == 64 << 10
     assert 0 < Handled.count <= 2 * (64 << 10)
 
@@ -288,7 +288,7 @@ def test_a_csv_file_is_not_closed_while_a_thread_reads_it(monkeypatch: pytest.Mo
     monkeypatch.setattr(flinkray.connectors.files.formats, "_READ_BYTES", 100)
     monkeypatch.setattr(flinkray.connectors.files.formats, "open_stream", lambda *_: pa.PythonFile(file, "r"))
     try:
-        assert CsvFormat().schema(fs.LocalFileSystem(), "a") == pa.schema({"a": pa.int64(), "b": pa.int64()})
+        assert CsvFiles().schema(fs.LocalFileSystem(), "a") == pa.schema({"a": pa.int64(), "b": pa.int64()})
         assert not file.is_closed_too_early
     finally:
         file.is_over.set()

@@ -1,0 +1,124 @@
+"""The contract of message formats: rows as messages of bytes, as logs, queues and topics hold them, and back.
+
+A format works on whole batches. What it cannot read it refuses; `decode_each` then finds the messages that it is for.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from msgspec import Struct
+
+from flinkray.types.records import Kind, RecordType
+
+_SHOWN_BYTES = 200
+
+
+class MessageFormat(ABC):
+    """Turns messages into rows, and rows into messages. Picklable; it has no state that a checkpoint would need."""
+
+    @property
+    @abstractmethod
+    def record_type(self) -> RecordType:
+        """The type of the rows that `decode` gives."""
+
+    @abstractmethod
+    def decode(self, messages: pa.Array) -> pa.RecordBatch:
+        """A row for each message, in order, with the columns of `record_type`.
+
+        Args:
+            messages: large_binary, no nulls.
+        Raises:
+            ValueError: one of them cannot be read; which one need not be said.
+        """
+
+    @abstractmethod
+    def encode(self, data: pa.RecordBatch) -> pa.Array:
+        """A message for each row, in order: large_binary, no nulls.
+
+        Raises:
+            ValueError: a row cannot be written; says its column and value.
+        """
+
+
+class Undecodable(Struct, frozen=True):
+    """A message that a format could not read."""
+
+    index: int
+    """Its place among the messages that were to be decoded."""
+    reason: str
+
+
+class Decoded(Struct, frozen=True):
+    """What became of some messages."""
+
+    data: pa.RecordBatch
+    rows: npt.NDArray[np.int64] | None
+    """For each row the index of its message; None: each message gave one."""
+    failures: Sequence[Undecodable] = ()
+
+
+def decode_each(message_format: MessageFormat, messages: pa.Array) -> Decoded:
+    """Decodes the messages that can be; a null, which is no message, gives no row and is no failure.
+
+    Where a batch is refused its halves are tried, so that a few bad messages among many cost a few batches more.
+    """
+    messages = messages.cast(pa.large_binary())
+    present: npt.NDArray[np.int64] | None = None
+    if messages.null_count:
+        present = np.flatnonzero(messages.is_valid().to_numpy(zero_copy_only=False))
+        messages = messages.drop_null()
+    parts: list[tuple[int, pa.RecordBatch]] = []
+    failures: list[Undecodable] = []
+    _decode(message_format, messages, 0, parts, failures)
+    data = _joined(message_format, [part for _, part in parts])
+    if not failures:
+        return Decoded(data, present)
+    rows = np.concatenate([np.arange(first, first + part.num_rows) for first, part in parts] or [np.empty(0, np.int64)])
+    if present is not None:
+        rows = present[rows]
+        failures = [Undecodable(int(present[each.index]), each.reason) for each in failures]
+    return Decoded(data, rows, failures)
+
+
+def _decode(
+    message_format: MessageFormat,
+    messages: pa.Array,
+    first: int,
+    parts: list[tuple[int, pa.RecordBatch]],
+    failures: list[Undecodable],
+) -> None:
+    if not len(messages):
+        return
+    try:
+        parts.append((first, message_format.decode(messages)))
+    except ValueError as error:
+        if len(messages) == 1:
+            failures.append(Undecodable(first, str(error)))
+            return
+        half = len(messages) // 2
+        _decode(message_format, messages[:half], first, parts, failures)
+        _decode(message_format, messages[half:], first + half, parts, failures)
+
+
+def _joined(message_format: MessageFormat, parts: list[pa.RecordBatch]) -> pa.RecordBatch:
+    if len(parts) == 1:
+        return parts[0]
+    schema = message_format.record_type.schema
+    if not parts:
+        return pa.RecordBatch.from_pylist([], schema=schema)
+    return pa.Table.from_batches(parts).combine_chunks().to_batches()[0]
+
+
+def shown(message: bytes) -> str:
+    """A message as errors show it: its beginning."""
+    return repr(message if len(message) <= _SHOWN_BYTES else message[:_SHOWN_BYTES] + b"...")
+
+
+def rows_type(schema: pa.Schema) -> RecordType:
+    """Rows with these columns."""
+    return RecordType(Kind.ROW, schema)

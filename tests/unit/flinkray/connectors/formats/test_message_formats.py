@@ -1,0 +1,306 @@
+"""Rows as messages and back: whole batches at a time, each message for itself."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import pickle
+import threading
+import uuid
+from collections.abc import Iterator
+from decimal import Decimal
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from flinkray import (
+    AvroFormat,
+    CsvFormat,
+    InvalidProgramError,
+    JsonFormat,
+    MessageFormat,
+    OutputTag,
+    RawFormat,
+    RecordError,
+    SchemaRegistry,
+    TypeMismatchError,
+    UnknownColumnError,
+)
+from flinkray.batches.value_columns import to_array
+from flinkray.connectors.formats.message_format import decode_each
+from flinkray.testing import OneInputHarness
+
+ROWS = {"i": int, "t": str, "d": pa.decimal128(5, 2), "at": pa.timestamp("ms"), "ok": bool}
+AVRO = {
+    "type": "record",
+    "name": "row",
+    "fields": [{"name": "i", "type": ["null", "long"]}, {"name": "t", "type": ["null", "string"]}],
+}
+
+
+def messages(*each: bytes | None) -> pa.Array:
+    return pa.array(each, pa.large_binary())
+
+
+# -- there and back
+
+rows = st.lists(
+    st.fixed_dictionaries(
+        {
+            "i": st.none() | st.integers(-(2**63), 2**63 - 1),
+            "t": st.none() | st.text(st.characters(codec="utf-8", exclude_characters="\r\n")),
+            "d": st.none() | st.integers(-99_999, 99_999).map(lambda cents: Decimal(cents).scaleb(-2)),
+            "at": st.none() | st.datetimes(datetime.datetime(1900, 1, 1)).map(lambda at: at.replace(microsecond=0)),
+            "ok": st.none() | st.booleans(),
+        }
+    ),
+    min_size=1,
+    max_size=6,
+)
+
+
+@pytest.mark.parametrize("message_format", [JsonFormat(ROWS), CsvFormat(ROWS), CsvFormat(ROWS, "|", "'", "\\", "NULL")])
+@given(rows=rows)
+@settings(max_examples=60, deadline=None)
+def test_rows_come_back_from_their_messages(message_format: MessageFormat, rows: list[dict[str, Any]]) -> None:
+    batch = pa.RecordBatch.from_pylist(rows, schema=message_format.record_type.schema)
+    written = message_format.encode(batch)
+    assert len(written) == len(rows)
+    assert message_format.decode(written).to_pylist() == rows
+    for row, message in zip(rows, written, strict=True):
+        assert message_format.decode(pa.array([message.as_py()], pa.large_binary())).to_pylist() == [row]
+
+
+AVRO_TYPES: dict[str, tuple[Any, Any]] = {
+    "int": ("int", 7),
+    "double": ("double", 1.5),
+    "bytes": ("bytes", b"\x00x"),
+    "boolean": ("boolean", True),
+    "decimal": ({"type": "bytes", "logicalType": "decimal", "precision": 10, "scale": 2}, Decimal("-1.25")),
+    "instant": (
+        {"type": "long", "logicalType": "timestamp-micros"},
+        datetime.datetime(2026, 1, 2, 3, 4, 5, 6, datetime.UTC),
+    ),
+    "local": ({"type": "long", "logicalType": "local-timestamp-millis"}, datetime.datetime(2026, 1, 2, 3)),
+    "date": ({"type": "int", "logicalType": "date"}, datetime.date(2026, 1, 2)),
+    "time": ({"type": "long", "logicalType": "time-micros"}, datetime.time(1, 2, 3, 4)),
+    "uuid": ({"type": "string", "logicalType": "uuid"}, uuid.UUID(int=5)),
+    "enum": ({"type": "enum", "name": "colour", "symbols": ["RED", "BLUE"]}, "BLUE"),
+    "fixed": ({"type": "fixed", "name": "code", "size": 3}, b"abc"),
+    "array": ({"type": "array", "items": ["null", "string"]}, ["x", None]),
+    "map": ({"type": "map", "values": "long"}, {"a": 1}),
+    "record": ({"type": "record", "name": "inner", "fields": [{"name": "x", "type": "float"}]}, {"x": 0.5}),
+}
+
+
+@pytest.mark.parametrize("name", AVRO_TYPES)
+def test_avro_values_come_back(name: str) -> None:
+    avro_type, value = AVRO_TYPES[name]
+    schema = {"type": "record", "name": "row", "fields": [{"name": "v", "type": ["null", avro_type]}]}
+    message_format = pickle.loads(pickle.dumps(AvroFormat(json.dumps(schema))))
+    column = to_array([value, None], message_format.record_type.schema.field("v").type)
+    batch = pa.RecordBatch.from_arrays([column], schema=message_format.record_type.schema)
+    assert message_format.decode(message_format.encode(batch)).equals(batch)
+
+
+def test_an_avro_message_is_read_by_the_rules_of_resolution() -> None:
+    newer = {**AVRO, "fields": [*AVRO["fields"], {"name": "more", "type": "int", "default": 3}]}
+    written = AvroFormat(AVRO).encode(pa.record_batch({"i": [1], "t": ["x"]}))
+    assert AvroFormat(newer, writer_schema=AVRO).decode(written).to_pylist() == [{"i": 1, "t": "x", "more": 3}]
+
+
+@pytest.mark.parametrize(
+    ("schema", "message"),
+    [
+        ("[", "is JSON"),
+        ('"string"', "rows is a record, not string"),
+        ({"type": "record", "name": "r", "fields": [{"name": "a", "type": ["int", "string"]}]}, "field a: .* union 2"),
+        ({"type": "record", "name": "r", "fields": [{"name": "a", "type": "other"}]}, "field a: 'other' is no type"),
+    ],
+)
+def test_an_avro_schema_without_columns_is_refused(schema: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        AvroFormat(schema)
+
+
+# -- what cannot be read
+
+BAD: dict[str, tuple[MessageFormat, list[bytes], list[bytes]]] = {
+    "json": (
+        JsonFormat({"i": int, "t": str}),
+        [b'{"i":1}', b'{\n"i": 2, "other": [1]}\n', b"{}", '{"t":"ü\\n"}'.encode()],
+        [b"", b" ", b"1", b"{", b"}", b'{"i":1}{"i":2}', b'{"i":"x"}', b'{"i":1}\n{', b"[{}]", b'{"t":"\xff"}'],
+    ),
+    "csv": (
+        CsvFormat({"i": int, "t": str}),
+        [b"1,x", b"2,\r\n", b',"a ""b"", c"'],
+        [b"", b"1", b"1,2,3", b"x,1", b"1,a\nb", b"1,a\n2,b", b'1,"a', b'1,"a""', b'1,"a"b'],
+    ),
+    "csv with escapes": (
+        CsvFormat({"i": int, "t": str}, "|", "'", "\\"),
+        [b"1|x", b"2|'a|b'", b"3|'a\\'b'", b"4|5' disk", b"5|a\\|b"],
+        [b"1|'a", b"1|'a\\'", b"1|2|3"],
+    ),
+    "avro": (
+        AvroFormat(AVRO),
+        AvroFormat(AVRO).encode(pa.record_batch({"i": [1, None], "t": ["x", None]})).to_pylist(),
+        [b"", b"\x02", b"\x00\x00\x00", b"\x09\x09"],
+    ),
+    "text": (RawFormat(), [b"x", b""], [b"\xff"]),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+@given(data=st.data())
+@settings(max_examples=50, deadline=None)
+def test_a_message_is_read_or_not_whatever_is_beside_it(name: str, data: st.DataObject) -> None:
+    message_format, good, bad = BAD[name]
+    drawn = data.draw(st.lists(st.sampled_from([*good, *bad, None]), max_size=12))
+    decoded = decode_each(message_format, messages(*drawn))
+    readable = [index for index, message in enumerate(drawn) if message in good]
+    assert [each.index for each in decoded.failures] == [i for i, message in enumerate(drawn) if message in bad]
+    assert all(each.reason for each in decoded.failures)
+    rows = list(range(len(drawn))) if decoded.rows is None else decoded.rows.tolist()
+    assert rows == readable
+    assert decoded.data.schema.equals(message_format.record_type.schema)
+    alone = [message_format.decode(messages(drawn[index])).to_pylist()[0] for index in readable]
+    assert decoded.data.to_pylist() == alone
+
+
+def test_what_cannot_be_written_names_column_and_value() -> None:
+    with pytest.raises(ValueError, match=r"column 't': 'a\\nb' cannot be one value of a line"):
+        CsvFormat({"t": str}).encode(pa.record_batch({"t": ["a\nb"]}))
+    with pytest.raises(ValueError, match=r"column 't': 'a,b' cannot be one value"):
+        CsvFormat({"t": str}, quote=None).encode(pa.record_batch({"t": ["a,b"]}))
+    with pytest.raises(ValueError, match="column 't' is null, which is no message"):
+        RawFormat().encode(pa.record_batch({"t": ["a", None]}))
+    with pytest.raises(ValueError, match="one value, and rows have the columns a, b"):
+        RawFormat().encode(pa.record_batch({"a": ["a"], "b": ["b"]}))
+    with pytest.raises(ValueError, match="does not fit the Avro schema"):
+        AvroFormat(AVRO).encode(pa.record_batch({"i": ["x"], "t": ["x"]}))
+
+
+@pytest.mark.parametrize("given", [{"delimiter": ";;"}, {"quote": "\n"}, {"escape": "ä"}, {"schema": {"a": list[int]}}])
+def test_csv_that_cannot_be_is_refused(given: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"one ASCII character|no values of list"):
+        CsvFormat(**{"schema": {"a": int}, **given})
+
+
+# -- the registry
+
+
+class Registry(BaseHTTPRequestHandler):
+    schemas: list[str]
+    asked: list[tuple[str, str | None]]
+
+    def do_GET(self) -> None:
+        self.asked.append((self.path, self.headers["Authorization"]))
+        number = int(self.path.rpartition("/")[2])
+        found = number <= len(self.schemas)
+        self._answer(200 if found else 404, {"schema": self.schemas[number - 1]} if found else {"error_code": 40403})
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        if "refused" in self.path:
+            self._answer(409, {"message": "incompatible"})
+            return
+        self.schemas.append(body["schema"])
+        self._answer(200, {"id": len(self.schemas)})
+
+    def _answer(self, code: int, body: Any) -> None:
+        self.send_response(code)
+        self.end_headers()
+        self.wfile.write(json.dumps(body).encode())
+
+    def log_message(self, *_: Any) -> None: ...
+
+
+@pytest.fixture
+def registry() -> Iterator[tuple[str, type[Registry]]]:
+    handler = type("OwnRegistry", (Registry,), {"schemas": [], "asked": []})
+    server = HTTPServer(("127.0.0.1", 0), handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}", handler
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def test_messages_begin_with_the_number_of_their_schema(registry: tuple[str, type[Registry]]) -> None:
+    url, handler = registry
+    client = SchemaRegistry(url, "ann", "secret")
+    writer = AvroFormat(AVRO, registry=client, subject="orders-value")
+    written = writer.encode(pa.record_batch({"i": [1, 2], "t": ["x", None]}))
+    assert written[0].as_py()[:5] == b"\x00\x00\x00\x00\x01"
+    newer = {**AVRO, "fields": [*AVRO["fields"], {"name": "more", "type": "int", "default": 3}]}
+    reader = pickle.loads(pickle.dumps(AvroFormat(newer, registry=SchemaRegistry(url, "ann", "secret"))))
+    assert [row["more"] for row in reader.decode(written).to_pylist()] == [3, 3]
+    assert len(handler.asked) == 1, "what a number means is asked once"
+    assert handler.asked[0][1] == "Basic YW5uOnNlY3JldA=="
+    assert "secret" not in repr(client) + repr(vars(reader))[:0]
+    unknown = decode_each(reader, messages(b"\x00\x00\x00\x00\x09", b"\x01", written[0].as_py()))
+    assert [each.index for each in unknown.failures] == [0, 1]
+    assert "no schema 9" in unknown.failures[0].reason
+
+
+def test_a_registry_that_is_not_there_or_refuses_is_an_error_of_its_own(registry: tuple[str, type[Registry]]) -> None:
+    url, _ = registry
+    refused = AvroFormat(AVRO, registry=SchemaRegistry(url), subject="refused")
+    with pytest.raises(ConnectionError, match=r"409.*incompatible"):
+        refused.encode(pa.record_batch({"i": [1], "t": ["x"]}))
+    absent = AvroFormat(AVRO, registry=SchemaRegistry("http://127.0.0.1:1"))
+    with pytest.raises(ConnectionError, match="is it reachable"):
+        decode_each(absent, messages(b"\x00\x00\x00\x00\x01\x00\x00"))
+    with pytest.raises(ValueError, match="not in its address"):
+        SchemaRegistry("http://ann:secret@host")
+
+
+# -- in a program
+
+
+def test_decoded_rows_keep_columns_and_time_and_bad_messages_go_to_their_output() -> None:
+    bad = OutputTag("bad")
+    with OneInputHarness.of(
+        lambda stream: stream.decode(JsonFormat({"i": int}), keep=["offset"], bad_messages=bad)
+    ) as harness:
+        values = pa.array([b'{"i":1}', b"no", None, b'{"i":2}'], pa.binary())
+        harness.process_batch(pa.record_batch({"value": values, "offset": [5, 6, 7, 8]}), [1, 2, 3, 4])
+        assert [(row.offset, row.i) for row in harness.results()] == [(5, 1), (8, 2)]
+        assert [(row.value, row.offset, row.reason[:14]) for row in harness.side_output(bad)] == [
+            (b"no", 6, "no JSON object")
+        ]
+
+
+def test_bad_messages_end_the_job_or_are_left_out() -> None:
+    with (
+        OneInputHarness.of(lambda stream: stream.decode(JsonFormat({"i": int}))) as harness,
+        pytest.raises(RecordError, match=r"Decode.*no JSON object: b'no'\. The message is b'no'.*bad_messages="),
+    ):
+        harness.process_batch([b'{"i":1}', b"no"])
+    with OneInputHarness.of(
+        lambda stream: stream.decode(JsonFormat({"i": int}), bad_messages="skip").encode(CsvFormat({"i": int}))
+    ) as harness:
+        harness.process_batch(['{"i":1}', "no", '{"i":2}'])
+        assert harness.results() == [b"1", b"2"]
+
+
+def test_wrong_uses_are_refused_where_they_are_written() -> None:
+    def build(**given: Any) -> None:
+        with OneInputHarness.of(lambda stream: stream.decode(JsonFormat({"i": int}), **given)) as harness:
+            harness.process_batch([{"value": 1, "i": 2}])
+
+    with pytest.raises(InvalidProgramError, match="'fail', 'skip' or an OutputTag"):
+        build(bad_messages="ignore")
+    with pytest.raises(InvalidProgramError, match="two columns named 'i'"):
+        build(keep=["i"])
+    with pytest.raises(TypeMismatchError, match="messages are bytes or text, and column 'value' is int64"):
+        build()
+    with pytest.raises(UnknownColumnError, match="valeu"):
+        build(column="valeu")
+    with pytest.raises(InvalidProgramError, match="takes a MessageFormat"):
+        OneInputHarness.of(lambda stream: stream.encode(dict))
