@@ -13,6 +13,8 @@ from .connectors.formats.json import JsonFormat
 from .connectors.formats.message_format import MessageFormat
 from .connectors.formats.raw import RawFormat
 from .connectors.formats.schema_registry import SchemaRegistry
+from .connectors.kafka.offsets import KafkaOffsets
+from .connectors.kafka.source import KafkaSource
 from .connectors.print.sink import PrintSink
 from .connectors.sequence.source import SequenceSource
 from .connectors.sink import Committer, Sink, SinkWriter, SinkWriterContext
@@ -265,6 +267,8 @@ __all__ = [
     "JoinFunction",
     "JoinedStreams",
     "KeySelectorFunction",
+    "KafkaOffsets",
+    "KafkaSource",
     "KeyedBroadcastProcessFunction",
     "KeyedCoProcessFunction",
     "KeyedProcessFunction",

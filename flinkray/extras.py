@@ -8,6 +8,7 @@ from typing import Any
 from flinkray.errors import MissingDependencyError
 
 _INSTALLATIONS = {
+    "confluent_kafka": 'pip install "flinkray[kafka]"',
     "fastavro": 'pip install "flinkray[avro]"',
     "pandas": 'pip install "flinkray[pandas]"',
     "pyspark": 'pip install "flinkray[spark]" (PySpark 3.5, also on Ray) or "flinkray[spark4]" (PySpark 4)',

@@ -21,6 +21,8 @@ NAMES = {
     "FileSplit@1": "flinkray.connectors.files.formats:FileSplit",
     "FileGroup@1": "flinkray.connectors.files.small_files:FileGroup",
     "SinkFunctionSink@1": "flinkray.connectors.functions.sink:SinkFunctionSink",
+    "KafkaEnumeratorState@1": "flinkray.connectors.kafka.enumerator:KafkaEnumeratorState",
+    "KafkaSplit@1": "flinkray.connectors.kafka.enumerator:KafkaSplit",
     "NumberRange@1": "flinkray.connectors.sequence.source:NumberRange",
     "DamagedCheckpointError@1": "flinkray.errors:DamagedCheckpointError",
     "ErrorInfo@1": "flinkray.errors:ErrorInfo",

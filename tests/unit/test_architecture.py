@@ -54,6 +54,7 @@ ROOMS = (
     "flinkray.connectors.discard",
     "flinkray.connectors.feedback",
     "flinkray.connectors.spark",
+    "flinkray.connectors.kafka",
     # flinkray: programs
     "flinkray.transformations",
     "flinkray.execution",

@@ -1,0 +1,139 @@
+"""Topics of Kafka as a source."""
+
+from __future__ import annotations
+
+import functools
+import logging
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal
+
+from flinkray.connectors.formats.message_format import MessageFormat
+from flinkray.connectors.formats.raw import RawFormat
+from flinkray.connectors.kafka.clients import checked_client_options, confluent_kafka, shown_options
+from flinkray.connectors.kafka.enumerator import KafkaEnumerator
+from flinkray.connectors.kafka.offsets import KafkaOffsets, offsets_of
+from flinkray.connectors.kafka.reader import KafkaReader
+from flinkray.connectors.kafka.rows import KafkaRows, type_of_rows
+from flinkray.connectors.source import (
+    Boundedness,
+    Source,
+    SourceReader,
+    SourceReaderContext,
+    SplitEnumerator,
+    SplitEnumeratorContext,
+)
+from flinkray.errors import InvalidProgramError
+from flinkray.time.durations import Duration, to_millis
+from flinkray.types.records import RecordType
+
+log = logging.getLogger(__name__)
+
+
+class KafkaSource(Source):
+    """Messages of topics as rows, exactly once: offsets are in checkpoints, and no broker is asked for them after a
+    failure. Each partition is a split, read by one subtask in order, with a watermark of its own. Comes with
+    `flinkray[kafka]`.
+
+    The event time of a row is the time of its message, unless the watermark strategy has a timestamp assigner.
+
+    Args:
+        servers: where to begin to look for brokers: "host:port", or several with commas.
+        topics: their names, or a regular expression (one text) that whole names must match.
+        value_format: how values are read; bytes as they are by custom. A message without a value gives no row.
+        metadata: columns that rows have in front: of "topic", "partition", "offset", "timestamp", "headers" (a list of
+            name and value), "key" (bytes).
+        start: where to begin where no checkpoint says: "earliest", "latest", "committed" (by the group), or
+            KafkaOffsets.
+        stop: where each partition ends, which makes the source bounded: "latest" is its end at the start of the job.
+        group_id: offsets are committed for this group when a checkpoint is complete, to be seen by others.
+        isolation: "read_committed" leaves out messages of transactions that are open or were aborted.
+        bad_messages: "fail" ends the job with the first message that cannot be read, "skip" leaves them out, and logs.
+        discovery_interval: how often to look for new partitions, and topics where `topics` is an expression; None:
+            never. They are read from their first message.
+        client_options: of librdkafka, for example for TLS and SASL; shown nowhere.
+    """
+
+    def __init__(
+        self,
+        servers: str,
+        topics: str | Iterable[str],
+        value_format: MessageFormat | None = None,
+        metadata: Iterable[str] = (),
+        start: KafkaOffsets | Literal["earliest", "latest", "committed"] = "earliest",
+        stop: KafkaOffsets | Literal["latest", "committed"] | None = None,
+        group_id: str | None = None,
+        isolation: Literal["read_committed", "read_uncommitted"] = "read_committed",
+        bad_messages: Literal["fail", "skip"] = "fail",
+        discovery_interval: Duration | None = "5 min",
+        client_options: Mapping[str, Any] | None = None,
+    ) -> None:
+        if not servers:
+            raise InvalidProgramError("KafkaSource(servers=...) takes 'host:port', or several with commas")
+        if isolation not in ("read_committed", "read_uncommitted"):
+            raise InvalidProgramError(f"isolation is 'read_committed' or 'read_uncommitted', not {isolation!r}")
+        if bad_messages not in ("fail", "skip"):
+            raise InvalidProgramError(f"bad_messages is 'fail' or 'skip', not {bad_messages!r}")
+        self.servers = servers
+        self.topics: str | tuple[str, ...] = topics if isinstance(topics, str) else tuple(topics)
+        if not self.topics:
+            raise InvalidProgramError("KafkaSource(topics=...) names no topic")
+        self.value_format = RawFormat(bytes) if value_format is None else value_format
+        self.metadata = tuple(metadata)
+        self._type = type_of_rows(self.value_format, self.metadata)
+        self.start = offsets_of(start, "start")
+        self.start_of_new = KafkaOffsets.earliest()
+        self.stop = None if stop is None else offsets_of(stop, "stop")
+        self.group_id = group_id
+        self.isolation = isolation
+        self.bad_messages = bad_messages
+        self.discovery_interval_ms = (
+            None if discovery_interval is None else to_millis(discovery_interval, "discovery_interval")
+        )
+        self.client_options = checked_client_options(client_options or {})
+        if "committed" in (self.start.kind, self.stop and self.stop.kind) and group_id is None:
+            raise InvalidProgramError("the offsets of a group need KafkaSource(group_id=...)")
+
+    def __repr__(self) -> str:
+        return f"KafkaSource({self.servers!r}, {self.topics!r}, client_options={shown_options(self.client_options)})"
+
+    @property
+    def boundedness(self) -> Boundedness:
+        return Boundedness.BOUNDED if self.is_bounded else Boundedness.UNBOUNDED
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether it ends by itself."""
+        return self.stop is not None
+
+    @property
+    def output_type(self) -> RecordType:
+        return self._type
+
+    def prepare(self) -> KafkaSource:
+        confluent_kafka()  # an error names the extra before anything is started
+        return self
+
+    def create_enumerator(self, context: SplitEnumeratorContext, restored: Any = None) -> SplitEnumerator:
+        return KafkaEnumerator(context, self, restored, functools.partial(self._consumer, "flinkray"))
+
+    def create_reader(self, context: SourceReaderContext) -> SourceReader:
+        return KafkaReader(context, self, functools.partial(self._consumer, f"flinkray-{context.job_id}"))
+
+    def rows(self, where: str) -> KafkaRows:
+        """What makes rows of messages."""
+        return KafkaRows(self.value_format, self.metadata, self.bad_messages, where)
+
+    def _consumer(self, group: str) -> Any:
+        options = {
+            "enable.auto.commit": False,
+            "enable.auto.offset.store": False,
+            "enable.partition.eof": True,
+            "auto.offset.reset": "error",
+            "isolation.level": self.isolation,
+            "queued.max.messages.kbytes": 32_768,
+            "reconnect.backoff.ms": 1_000,  # each try is a line in the log
+            **self.client_options,
+            "bootstrap.servers": self.servers,
+            "group.id": self.group_id or group,
+        }
+        return confluent_kafka().Consumer(options, logger=log)
