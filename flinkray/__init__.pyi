@@ -14,6 +14,7 @@ from .connectors.formats.message_format import MessageFormat
 from .connectors.formats.raw import RawFormat
 from .connectors.formats.schema_registry import SchemaRegistry
 from .connectors.kafka.offsets import KafkaOffsets
+from .connectors.kafka.sink import KafkaSink
 from .connectors.kafka.source import KafkaSource
 from .connectors.print.sink import PrintSink
 from .connectors.sequence.source import SequenceSource
@@ -268,6 +269,7 @@ __all__ = [
     "JoinedStreams",
     "KeySelectorFunction",
     "KafkaOffsets",
+    "KafkaSink",
     "KafkaSource",
     "KeyedBroadcastProcessFunction",
     "KeyedCoProcessFunction",

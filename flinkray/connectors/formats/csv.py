@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 
-from flinkray.connectors.formats.message_format import MessageFormat, rows_type, shown
+from flinkray.connectors.formats.message_format import MessageFormat, rows_type, shown, written_columns
 from flinkray.functions.type_hints import record_type
 from flinkray.types.records import RecordType
 
@@ -95,12 +95,11 @@ class CsvFormat(MessageFormat):
             raise ValueError(f"a quoted value does not end: {shown(lines.filter(pc.invert(is_whole))[0].as_py())}")
 
     def encode(self, data: pa.RecordBatch) -> pa.Array:
+        data = written_columns(data, self._schema)
         texts = [self._texts(name, column) for name, column in zip(data.schema.names, data.columns, strict=True)]
         return pc.binary_join_element_wise(*texts, self._delimiter).cast(pa.large_binary())
 
     def _texts(self, name: str, column: pa.Array) -> pa.Array:
-        if pa.types.is_nested(column.type):
-            raise ValueError(f"column {name!r} of {column.type} has no form in CSV")
         texts = column.cast(pa.string())
         special = [self._delimiter, "\r", "\n", *filter(None, (self._quote, self._escape))]
         needs = pc.match_substring_regex(texts, "[" + "".join(map(re.escape, special)) + "]")

@@ -8,7 +8,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from flinkray.connectors.formats.json_lines import from_json_lines, json_objects
-from flinkray.connectors.formats.message_format import MessageFormat, rows_type, shown
+from flinkray.connectors.formats.message_format import MessageFormat, rows_type, shown, written_columns
+from flinkray.errors import InvalidProgramError
 from flinkray.functions.type_hints import record_type
 from flinkray.types.records import RecordType
 
@@ -22,14 +23,17 @@ class JsonFormat(MessageFormat):
     Times are ISO 8601 text, durations seconds, bytes Base64, and maps objects.
 
     Args:
-        schema: the columns: a pa.Schema, dataclass, NamedTuple, TypedDict or dict of name -> type.
+        schema: the columns that are read, or written: a pa.Schema, dataclass, NamedTuple, TypedDict or dict of name ->
+            type. None, for writing alone: all that rows have.
     """
 
-    def __init__(self, schema: Any) -> None:
-        self._schema: pa.Schema = record_type(schema).schema
+    def __init__(self, schema: Any = None) -> None:
+        self._schema: pa.Schema | None = None if schema is None else record_type(schema).schema
 
     @property
     def record_type(self) -> RecordType:
+        if self._schema is None:
+            raise InvalidProgramError("JsonFormat needs the columns that are to be read: JsonFormat({'name': str})")
         return rows_type(self._schema)
 
     def decode(self, messages: pa.Array) -> pa.RecordBatch:
@@ -44,13 +48,14 @@ class JsonFormat(MessageFormat):
             # Within an object a line break is white space: those of text are escaped.
             lines = pc.replace_substring(pc.replace_substring(messages, b"\n", b" "), b"\r", b" ")
             text = b"\n".join(lines.to_pylist())
-        data = from_json_lines(text, self._schema)
+        data = from_json_lines(text, self.record_type.schema)
         if data.num_rows != len(messages):
             raise ValueError(f"more than one JSON object in a message, such as {shown(messages[0].as_py())}")
         return data
 
     def encode(self, data: pa.RecordBatch) -> pa.Array:
         try:
-            return json_objects(data).cast(pa.large_binary())
+            written = data if self._schema is None else written_columns(data, self._schema)
+            return json_objects(written).cast(pa.large_binary())
         except TypeError as error:
             raise ValueError(str(error)) from error

@@ -114,6 +114,25 @@ def _joined(message_format: MessageFormat, parts: list[pa.RecordBatch]) -> pa.Re
     return pa.Table.from_batches(parts).combine_chunks().to_batches()[0]
 
 
+def written_columns(data: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """The columns that messages are written with: those of the schema, in its order and types.
+
+    Raises:
+        ValueError: one is not there, or has a value that its type does not hold.
+    """
+    columns = []
+    for field in schema:
+        index = data.schema.get_field_index(field.name)
+        if index < 0:
+            raise ValueError(f"there is no column {field.name!r}; columns: {', '.join(data.schema.names)}")
+        try:
+            columns.append(data.column(index).cast(field.type))
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            raise ValueError(f"column {field.name!r} of {data.column(index).type} as {field.type}: {error}") from error
+    nullable = pa.schema([field.with_nullable(True) for field in schema])
+    return pa.RecordBatch.from_arrays(columns, schema=nullable)
+
+
 def shown(message: bytes) -> str:
     """A message as errors show it: its beginning."""
     return repr(message if len(message) <= _SHOWN_BYTES else message[:_SHOWN_BYTES] + b"...")

@@ -1,6 +1,7 @@
-"""Kafka: topics as sources.
+"""Kafka: topics as sources and sinks.
 
-Open `source.py` first. `offsets.py` says where partitions are begun and ended, `enumerator.py` finds partitions and
-assigns them, `reader.py` reads them on a thread of its own, `clients.py` makes clients of confluent-kafka, which comes
-with `flinkray[kafka]`. Imports `flinkray.connectors` and its formats.
+Open `source.py` and `sink.py` first. `offsets.py` says where partitions are begun and ended, `enumerator.py` finds
+partitions and assigns them, `reader.py` reads them on a thread of its own, `rows.py` makes rows of messages,
+`clients.py` makes clients of confluent-kafka, which comes with `flinkray[kafka]`. Imports `flinkray.connectors` and its
+formats.
 """

@@ -157,6 +157,24 @@ class KafkaBroker:
             producer.poll(0)
         assert producer.flush(30) == 0
 
+    def read(self, topic: str, count: int) -> list[Any]:
+        """At least `count` messages, and all that there are then, in the order of each partition."""
+        from confluent_kafka import Consumer, TopicPartition
+
+        partitions = self.admin.list_topics(topic, timeout=30).topics[topic].partitions
+        consumer = Consumer({"bootstrap.servers": self.servers, "group.id": "test", "auto.offset.reset": "earliest"})
+        consumer.assign([TopicPartition(topic, number, 0) for number in partitions])
+        found: list[Any] = []
+
+        def take() -> bool:
+            more = consumer.consume(1_000, 0.5)
+            found.extend(message for message in more if message.error() is None)
+            return len(found) >= count and not more
+
+        eventually(take, deadline_s=30)
+        consumer.close()
+        return found
+
 
 @contextlib.contextmanager
 def kafka_broker() -> Iterator[KafkaBroker]:

@@ -176,6 +176,10 @@ def test_what_cannot_be_written_names_column_and_value() -> None:
         CsvFormat({"t": str}).encode(pa.record_batch({"t": ["a\nb"]}))
     with pytest.raises(ValueError, match=r"column 't': 'a,b' cannot be one value"):
         CsvFormat({"t": str}, quote=None).encode(pa.record_batch({"t": ["a,b"]}))
+    with pytest.raises(ValueError, match="there is no column 't'; columns: a"):
+        CsvFormat({"t": str}).encode(pa.record_batch({"a": ["x"]}))
+    with pytest.raises(ValueError, match=r"column 't' of string as int64: .*'x'"):
+        JsonFormat({"t": int}).encode(pa.record_batch({"t": ["x"]}))
     with pytest.raises(ValueError, match="column 't' is null, which is no message"):
         RawFormat().encode(pa.record_batch({"t": ["a", None]}))
     with pytest.raises(ValueError, match="one value, and rows have the columns a, b"):
@@ -188,6 +192,14 @@ def test_what_cannot_be_written_names_column_and_value() -> None:
 def test_csv_that_cannot_be_is_refused(given: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"one ASCII character|no values of list"):
         CsvFormat(**{"schema": {"a": int}, **given})
+
+
+def test_the_columns_of_the_schema_are_written_or_without_one_all() -> None:
+    data = pa.record_batch({"b": [1], "a": ["x"], "c": [None]})
+    assert JsonFormat({"a": str, "b": float}).encode(data)[0].as_py() == b'{"a":"x","b":1.0}'
+    assert JsonFormat().encode(data)[0].as_py() == b'{"b":1,"a":"x","c":null}'
+    with pytest.raises(InvalidProgramError, match="needs the columns that are to be read"):
+        JsonFormat().decode(messages(b"{}"))
 
 
 # -- the registry
