@@ -22,6 +22,7 @@ NAMES = {
     "FileGroup@1": "flinkray.connectors.files.small_files:FileGroup",
     "SinkFunctionSink@1": "flinkray.connectors.functions.sink:SinkFunctionSink",
     "KafkaEnumeratorState@1": "flinkray.connectors.kafka.enumerator:KafkaEnumeratorState",
+    "KafkaSourceSettings@1": "flinkray.connectors.kafka.settings:KafkaSourceSettings",
     "KafkaSplit@1": "flinkray.connectors.kafka.enumerator:KafkaSplit",
     "NumberRange@1": "flinkray.connectors.sequence.source:NumberRange",
     "DamagedCheckpointError@1": "flinkray.errors:DamagedCheckpointError",

@@ -1,7 +1,7 @@
 """Kafka: topics as sources and sinks.
 
-Open `source.py` and `sink.py` first. `offsets.py` says where partitions are begun and ended, `enumerator.py` finds
-partitions and assigns them, `reader.py` reads them on a thread of its own, `rows.py` makes rows of messages,
-`clients.py` makes clients of confluent-kafka, which comes with `flinkray[kafka]`. Imports `flinkray.connectors` and its
-formats.
+Open `source.py` and `sink.py` first; `settings.py` is what a source tells its parts. `offsets.py` says where partitions
+are begun and ended, `enumerator.py` finds partitions and assigns them, `reader.py` reads them on a thread of its own,
+`rows.py` makes rows of messages, `clients.py` makes clients of confluent-kafka, which comes with `flinkray[kafka]`.
+Imports `flinkray.connectors` and its formats.
 """

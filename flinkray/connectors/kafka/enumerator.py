@@ -6,16 +6,14 @@ import re
 import zlib
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec import Struct
 
 from flinkray.connectors.kafka.clients import TIMEOUT_S, KafkaError, confluent_kafka, explained
-from flinkray.connectors.kafka.offsets import Partition
+from flinkray.connectors.kafka.offsets import KafkaOffsets, Partition
+from flinkray.connectors.kafka.settings import KafkaSourceSettings
 from flinkray.connectors.source import SplitEnumerator, SplitEnumeratorContext
-
-if TYPE_CHECKING:
-    from flinkray.connectors.kafka.source import KafkaSource
 
 
 class KafkaSplit(Struct, frozen=True):
@@ -48,12 +46,12 @@ class KafkaEnumerator(SplitEnumerator):
     def __init__(
         self,
         context: SplitEnumeratorContext,
-        source: KafkaSource,
+        settings: KafkaSourceSettings,
         restored: KafkaEnumeratorState | None,
         make_consumer: Callable[[], Any],
     ) -> None:
         self._context = context
-        self._source = source
+        self._settings = settings
         self._make_consumer = make_consumer
         self._consumer: Any = None
         self._known: set[Partition] = set() if restored is None else set(restored.known)
@@ -91,8 +89,8 @@ class KafkaEnumerator(SplitEnumerator):
     # -- partitions
 
     def _look_again(self) -> None:
-        interval = self._source.discovery_interval_ms
-        if interval is not None and not self._source.is_bounded:
+        interval = self._settings.discovery_interval_ms
+        if interval is not None and not self._settings.is_bounded:
             self._context.call_later(interval, self._on_time)
 
     def _on_time(self) -> None:
@@ -103,10 +101,10 @@ class KafkaEnumerator(SplitEnumerator):
         found = self._partitions()
         new = sorted(found - self._known)
         if new:
-            starts = self._source.start if is_first else self._source.start_of_new
-            servers = self._source.servers
+            starts = self._settings.start if is_first else KafkaOffsets.earliest()
+            servers = self._settings.servers
             begins = starts.of(self._consumer, new, servers)
-            stops = {} if self._source.stop is None else self._source.stop.of(self._consumer, new, servers)
+            stops = {} if self._settings.stop is None else self._settings.stop.of(self._consumer, new, servers)
             for topic, number in new:
                 split = KafkaSplit(topic, number, begins[topic, number], stops.get((topic, number)))
                 self._waiting[self._owner(split)].append(split)
@@ -119,7 +117,7 @@ class KafkaEnumerator(SplitEnumerator):
         Raises:
             KafkaError: the brokers do not answer, or a topic is not there.
         """
-        servers, topics = self._source.servers, self._source.topics
+        servers, topics = self._settings.servers, self._settings.topics
         try:
             listed = self._consumer.list_topics(timeout=TIMEOUT_S).topics
         except confluent_kafka().KafkaException as error:
@@ -145,6 +143,6 @@ class KafkaEnumerator(SplitEnumerator):
             splits = self._waiting.pop(subtask, [])
             if splits:
                 self._context.assign_splits(splits, subtask)
-            if self._source.is_bounded and subtask not in self._ready:
+            if self._settings.is_bounded and subtask not in self._ready:
                 self._ready.add(subtask)
                 self._context.signal_no_more_splits(subtask)

@@ -7,7 +7,7 @@ import logging
 import threading
 from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -16,11 +16,10 @@ from flinkray.batches.batch import Batch
 from flinkray.connectors.handover import Handover
 from flinkray.connectors.kafka.clients import KafkaError, confluent_kafka, explained
 from flinkray.connectors.kafka.enumerator import KafkaSplit
+from flinkray.connectors.kafka.rows import KafkaRows
+from flinkray.connectors.kafka.settings import KafkaSourceSettings
 from flinkray.connectors.source import ReaderStatus, SourceBatch, SourceReader, SourceReaderContext
 from flinkray.errors import operator_label
-
-if TYPE_CHECKING:
-    from flinkray.connectors.kafka.source import KafkaSource
 
 log = logging.getLogger(__name__)
 
@@ -46,17 +45,19 @@ class _Fetched(Struct, frozen=True):
 class KafkaReader(SourceReader):
     """The task's side: gives what the thread has fetched, and knows how far each partition has been given."""
 
-    def __init__(self, context: SourceReaderContext, source: KafkaSource, make_consumer: Callable[[], Any]) -> None:
+    def __init__(
+        self, context: SourceReaderContext, settings: KafkaSourceSettings, make_consumer: Callable[[], Any]
+    ) -> None:
         self._context = context
         self._where = operator_label(context.operator_name, f"{context.subtask_index + 1} of {context.parallelism}")
         self._splits: dict[str, KafkaSplit] = {}
         self._handover: Handover[_Fetched] = Handover(_AHEAD_BYTES, context.notify_available)
-        self._fetcher = _Fetcher(source, self._handover, make_consumer, self._where)
+        self._fetcher = _Fetcher(settings, self._handover, make_consumer, self._where)
         self._paused: set[str] = set()
         self._held: deque[_Fetched] = deque()
         """What had been fetched of partitions before they were paused."""
         self._has_no_more = False
-        self._commits = source.group_id is not None
+        self._commits = settings.group_id is not None
         self._uncommitted: dict[int, list[KafkaSplit]] = {}
 
     def start(self) -> None:
@@ -119,12 +120,12 @@ class _Fetcher:
 
     def __init__(
         self,
-        source: KafkaSource,
+        settings: KafkaSourceSettings,
         handover: Handover[_Fetched],
         make_consumer: Callable[[], Any],
         where: str,
     ) -> None:
-        self._source = source
+        self._settings = settings
         self._handover = handover
         self._make_consumer = make_consumer
         self._where = where
@@ -133,7 +134,7 @@ class _Fetcher:
         self._wake = threading.Event()
         self._is_closed = False
         self._splits: dict[tuple[str, int], KafkaSplit] = {}
-        self._rows = source.rows(where)
+        self._rows = KafkaRows(settings.value_format, settings.metadata, settings.bad_messages, where)
         self._thread = threading.Thread(target=self._run, name=f"kafka of {where}", daemon=True)
 
     # -- the task's thread
@@ -230,9 +231,9 @@ class _Fetcher:
             self._kafka.KafkaError._ALL_BROKERS_DOWN,
             self._kafka.KafkaError._TRANSPORT,
         ):
-            log.warning("%s: %s; trying again", self._where, explained(error, self._source.servers))
+            log.warning("%s: %s; trying again", self._where, explained(error, self._settings.servers))
             return
-        raise KafkaError(f"{self._where}: {explained(error, self._source.servers)}")
+        raise KafkaError(f"{self._where}: {explained(error, self._settings.servers)}")
 
     def _hand_over(self, split: KafkaSplit, messages: list[Any]) -> None:
         last = messages[-1].offset()

@@ -13,7 +13,8 @@ from flinkray.connectors.kafka.clients import checked_client_options, confluent_
 from flinkray.connectors.kafka.enumerator import KafkaEnumerator
 from flinkray.connectors.kafka.offsets import KafkaOffsets, offsets_of
 from flinkray.connectors.kafka.reader import KafkaReader
-from flinkray.connectors.kafka.rows import KafkaRows, type_of_rows
+from flinkray.connectors.kafka.rows import type_of_rows
+from flinkray.connectors.kafka.settings import KafkaSourceSettings
 from flinkray.connectors.source import (
     Boundedness,
     Source,
@@ -73,37 +74,36 @@ class KafkaSource(Source):
             raise InvalidProgramError(f"isolation is 'read_committed' or 'read_uncommitted', not {isolation!r}")
         if bad_messages not in ("fail", "skip"):
             raise InvalidProgramError(f"bad_messages is 'fail' or 'skip', not {bad_messages!r}")
-        self.servers = servers
-        self.topics: str | tuple[str, ...] = topics if isinstance(topics, str) else tuple(topics)
-        if not self.topics:
+        names: str | tuple[str, ...] = topics if isinstance(topics, str) else tuple(topics)
+        if not names:
             raise InvalidProgramError("KafkaSource(topics=...) names no topic")
-        self.value_format = RawFormat(bytes) if value_format is None else value_format
-        self.metadata = tuple(metadata)
-        self._type = type_of_rows(self.value_format, self.metadata)
-        self.start = offsets_of(start, "start")
-        self.start_of_new = KafkaOffsets.earliest()
-        self.stop = None if stop is None else offsets_of(stop, "stop")
-        self.group_id = group_id
-        self.isolation = isolation
-        self.bad_messages = bad_messages
-        self.discovery_interval_ms = (
-            None if discovery_interval is None else to_millis(discovery_interval, "discovery_interval")
+        interval = discovery_interval
+        self._settings = KafkaSourceSettings(
+            servers=servers,
+            topics=names,
+            value_format=RawFormat(bytes) if value_format is None else value_format,
+            metadata=tuple(metadata),
+            start=offsets_of(start, "start"),
+            stop=None if stop is None else offsets_of(stop, "stop"),
+            group_id=group_id,
+            isolation=isolation,
+            bad_messages=bad_messages,
+            discovery_interval_ms=None if interval is None else to_millis(interval, "discovery_interval"),
+            client_options=checked_client_options(client_options or {}),
         )
-        self.client_options = checked_client_options(client_options or {})
-        if "committed" in (self.start.kind, self.stop and self.stop.kind) and group_id is None:
+        self._type = type_of_rows(self._settings.value_format, self._settings.metadata)
+        places = (self._settings.start, self._settings.stop)
+        if group_id is None and any(place is not None and place.kind == "committed" for place in places):
             raise InvalidProgramError("the offsets of a group need KafkaSource(group_id=...)")
 
     def __repr__(self) -> str:
-        return f"KafkaSource({self.servers!r}, {self.topics!r}, client_options={shown_options(self.client_options)})"
+        settings = self._settings
+        options = shown_options(settings.client_options)
+        return f"KafkaSource({settings.servers!r}, {settings.topics!r}, client_options={options})"
 
     @property
     def boundedness(self) -> Boundedness:
-        return Boundedness.BOUNDED if self.is_bounded else Boundedness.UNBOUNDED
-
-    @property
-    def is_bounded(self) -> bool:
-        """Whether it ends by itself."""
-        return self.stop is not None
+        return Boundedness.BOUNDED if self._settings.is_bounded else Boundedness.UNBOUNDED
 
     @property
     def output_type(self) -> RecordType:
@@ -114,14 +114,10 @@ class KafkaSource(Source):
         return self
 
     def create_enumerator(self, context: SplitEnumeratorContext, restored: Any = None) -> SplitEnumerator:
-        return KafkaEnumerator(context, self, restored, functools.partial(self._consumer, "flinkray"))
+        return KafkaEnumerator(context, self._settings, restored, functools.partial(self._consumer, "flinkray"))
 
     def create_reader(self, context: SourceReaderContext) -> SourceReader:
-        return KafkaReader(context, self, functools.partial(self._consumer, f"flinkray-{context.job_id}"))
-
-    def rows(self, where: str) -> KafkaRows:
-        """What makes rows of messages."""
-        return KafkaRows(self.value_format, self.metadata, self.bad_messages, where)
+        return KafkaReader(context, self._settings, functools.partial(self._consumer, f"flinkray-{context.job_id}"))
 
     def _consumer(self, group: str) -> Any:
         options = {
@@ -129,11 +125,11 @@ class KafkaSource(Source):
             "enable.auto.offset.store": False,
             "enable.partition.eof": True,
             "auto.offset.reset": "error",
-            "isolation.level": self.isolation,
+            "isolation.level": self._settings.isolation,
             "queued.max.messages.kbytes": 32_768,
             "reconnect.backoff.ms": 1_000,  # each try is a line in the log
-            **self.client_options,
-            "bootstrap.servers": self.servers,
-            "group.id": self.group_id or group,
+            **self._settings.client_options,
+            "bootstrap.servers": self._settings.servers,
+            "group.id": self._settings.group_id or group,
         }
         return confluent_kafka().Consumer(options, logger=log)

@@ -1,0 +1,33 @@
+"""What a KafkaSource is to do, as its enumerator and its readers are told."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from flinkray.connectors.formats.message_format import MessageFormat
+from flinkray.connectors.kafka.offsets import KafkaOffsets
+
+
+class KafkaSourceSettings(Struct, frozen=True):
+    """The arguments of a KafkaSource, checked."""
+
+    servers: str
+    topics: str | tuple[str, ...]
+    """A regular expression, or names."""
+    value_format: MessageFormat
+    metadata: tuple[str, ...]
+    start: KafkaOffsets
+    stop: KafkaOffsets | None
+    group_id: str | None
+    isolation: str
+    bad_messages: Literal["fail", "skip"]
+    discovery_interval_ms: int | None
+    client_options: Mapping[str, Any]
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether the source ends by itself."""
+        return self.stop is not None
