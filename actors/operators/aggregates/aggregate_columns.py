@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +13,7 @@ import pyarrow as pa
 from actors.columns.casting import stored_type
 from actors.columns.large_columns import Column
 from actors.columns.take import contiguous
-from actors.keys.state_tables import StateRows, check_same, types_from_bytes, types_to_bytes
+from actors.keys.state_tables import StateRows, types_from_bytes, types_to_bytes
 from actors.operators.aggregates.accumulator_column import AccumulatorColumn, AggregatedRows, ArrayColumn, ValueCounts
 from actors.operators.aggregates.accumulators import Accumulators, Selection, numbers_in
 from actors.operators.aggregates.entry_columns import (
@@ -31,6 +31,7 @@ from actors.operators.aggregates.fixed_width_columns import (
     FloatSumColumn,
     IntegerSumColumn,
 )
+from actors.operators.aggregates.stored_aggregates import aggregate_columns, facts_metadata, stored_names
 from actors.operators.aggregates.value_rules import AggregateTypeError, cast_exactly, has_order, is_fixed_width
 from actors.operators.expressions.column_operators import evaluate
 from flinkray.batches.numpy_arrays import INT64, as_numpy, fixed_width, from_numpy
@@ -65,19 +66,26 @@ class AggregateColumns:
     Args:
         aggregates: pairs of the result column's name and what is computed.
         where: names operator and subtask in errors, for example "window (1/2)".
+        facts: what other columns of the same aggregates say of them in metadata.
     """
 
-    def __init__(self, aggregates: Sequence[tuple[str, Aggregate]], where: str) -> None:
+    def __init__(
+        self, aggregates: Sequence[tuple[str, Aggregate]], where: str, facts: Mapping[str, bytes] | None = None
+    ) -> None:
         self._aggregates = tuple(aggregates)
         self._where = where
         self._aggregations = [_Aggregation(name, aggregate, where) for name, aggregate in aggregates]
+        self._facts = facts_metadata(self._aggregates) if facts is None else facts
+        self._known_facts: Mapping[str, bytes] | None = None
+        """The metadata that `_known_names` were found in."""
+        self._known_names: Mapping[str, str | None] = {}
         self._size = 0
         self._has_begun = False
         """Whether something was added."""
 
     def fresh(self) -> AggregateColumns:
         """The same aggregates without accumulators."""
-        return AggregateColumns(self._aggregates, self._where)
+        return AggregateColumns(self._aggregates, self._where, self._facts)
 
     @property
     def is_fixed_size(self) -> bool:
@@ -191,7 +199,7 @@ class AggregateColumns:
 
     def copy(self, size: int) -> AggregateColumns:
         """A copy of the accumulators 0 ... size - 1 as they are now; quick, whatever there is in them."""
-        copied = AggregateColumns(self._aggregates, self._where)
+        copied = self.fresh()
         copied._size, copied._has_begun = size, self._has_begun
         self.grow(size)
         copied._aggregations = [aggregation.copy(size) for aggregation in self._aggregations]
@@ -214,27 +222,34 @@ class AggregateColumns:
         types = {
             aggregation.name: aggregation.type for aggregation in self._aggregations if aggregation.type is not None
         }
-        return {_TYPES: _types_to_bytes(tuple(types.items()))} | {
-            aggregation.title: aggregation.kind.encode() for aggregation in self._aggregations
-        }
+        return {_TYPES: _types_to_bytes(tuple(types.items())), **self._facts}
 
     def loaded(self, part: StateRows) -> AggregateColumns:
         """New aggregates like these, whose accumulators 0, 1, ... are the rows of a snapshot.
 
-        An aggregate that the snapshot does not know is empty; one that only the snapshot knows is dropped.
+        One that only the snapshot knows is dropped.
 
         Raises:
-            CheckpointError: an aggregate of that name computed something else.
+            IncompatibleStateError: as `stored_names`.
         """
-        loaded = AggregateColumns(self._aggregates, self._where)
+        loaded = self.fresh()
         types = _types_from_bytes(part.metadata[_TYPES])
+        names = self._names_in(part.metadata)
         for aggregation in loaded._aggregations:
-            if aggregation.title in part.metadata:
-                check_same(part, aggregation.title, aggregation.kind, operator_label(self._where))
-                aggregation.load(part, types.get(aggregation.name))
+            stored_name = names[aggregation.name]
+            if stored_name is not None:
+                aggregation.load(part.columns_of(stored_name), types.get(stored_name))
         loaded._share_equal_counts()
         loaded.grow(part.num_rows)
         return loaded
+
+    def _names_in(self, metadata: Mapping[str, bytes]) -> Mapping[str, str | None]:
+        """`stored_names`, looked for once where one program has written all, as partial aggregates of many batches."""
+        facts = {name: value for name, value in metadata.items() if name != _TYPES}
+        if facts != self._known_facts:
+            self._known_names = stored_names(self._aggregates, facts, operator_label(self._where))
+            self._known_facts = facts
+        return self._known_names
 
     # -- counts
 
@@ -333,7 +348,7 @@ class _Aggregation:
     def __init__(self, name: str, aggregate: Aggregate, where: str) -> None:
         self.name = name
         self._where = where
-        self.columns = _columns(aggregate)
+        self.columns = aggregate_columns(aggregate)
         self.columns_key = tuple(column if isinstance(column, str) else id(column) for column in self.columns)
         """Equal where two aggregates read the same columns."""
         self.type: pa.DataType | None = None
@@ -416,14 +431,6 @@ class _Aggregation:
 
     # -- snapshots
 
-    @property
-    def kind(self) -> str:
-        return type(self._aggregate).__name__
-
-    @property
-    def title(self) -> str:
-        return f"aggregate {self.name!r}"
-
     def copy(self, size: int) -> _Aggregation:
         copied = copy.copy(self)
         copied._accumulators = None if self._accumulators is None else self._accumulators.copy(size)
@@ -435,12 +442,12 @@ class _Aggregation:
             columns[_COUNT] = counts
         return {f"{self.name}:{name}": column for name, column in columns.items()}
 
-    def load(self, part: StateRows, arrow_type: pa.DataType | None) -> None:
+    def load(self, columns: Mapping[str, pa.Array], arrow_type: pa.DataType | None) -> None:
+        """Takes over columns as `state_columns` gave them, by their short names."""
         if arrow_type is not None:
             self.type = arrow_type
             self._accumulators = make_column(self._aggregate, arrow_type)
         if self._accumulators is not None:
-            columns = part.columns_of(self.name)
             self._accumulators.load(columns)
             if self.counts is not None:
                 self.counts = ValueCounts(fixed_width(columns[_COUNT], INT64))
@@ -497,16 +504,9 @@ def _field_types(arrow_type: pa.DataType) -> list[pa.DataType]:
 def column_names(aggregates: Sequence[tuple[str, Aggregate]]) -> frozenset[str]:
     """The names of all columns that the aggregates read; what is neither a column nor an expression
     `AggregateColumns.add` refuses."""
-    read = [column for _, aggregate in aggregates for column in _columns(aggregate)]
+    read = [column for _, aggregate in aggregates for column in aggregate_columns(aggregate)]
     names = frozenset(column for column in read if isinstance(column, str))
     return names.union(*(column.columns() for column in read if isinstance(column, Expression)))
-
-
-def _columns(aggregate: Aggregate) -> tuple[object, ...]:
-    """The columns, or expressions, that the aggregate reads."""
-    if aggregate.column is None and isinstance(aggregate, Count):
-        return ()
-    return (aggregate.column, aggregate.by) if isinstance(aggregate, ArgMin | ArgMax) else (aggregate.column,)
 
 
 def make_column(aggregate: Aggregate, arrow_type: pa.DataType) -> AccumulatorColumn:

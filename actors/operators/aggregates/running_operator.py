@@ -25,6 +25,7 @@ from actors.keys.state_tables import (
 from actors.operators.aggregates.group_columns import Choice, Improvements, State
 from actors.operators.aggregates.running import Running, check_ordered, create_running, widened_type
 from actors.operators.aggregates.segments import Segments
+from actors.operators.aggregates.stored_aggregates import facts_metadata, stored_names
 from actors.operators.aggregates.value_rules import AggregateTypeError, cast_exactly
 from actors.operators.contract.operator import Operator, label_of
 from actors.operators.expressions.column_operators import Evaluator
@@ -39,6 +40,7 @@ from flinkray.types.records import MAX_TIMESTAMP, Kind, Timestamp
 from flinkray.windows.aggregates import Aggregate, ArgMax, ArgMin, Count, Max, Min, Sum
 
 _STATE = "groups"
+_TYPES = "types"
 
 
 # In batch mode, so many results that a later one of their key has replaced stay before they are dropped.
@@ -203,44 +205,57 @@ class _RunningAggregate:
         """The state as it is now; None: no row has come, so not even the type is known."""
         if self._type is None or self._running is None:
             return None
-        return _CapturedAggregate(self.name, type(self._aggregate).__name__, self._type, self._running.capture(size))
+        return _CapturedAggregate(self.name, self._type, self._running.capture(size))
 
-    def restore(self, parts: Sequence[StateRows]) -> None:
+    def restore(self, parts: Sequence[StateRows], names: Sequence[str | None]) -> None:
         """Takes the rows of the parts as the groups 0, 1, ... in this order; the column may have another type in
-        each."""
-        types = [types_from_bytes(part.metadata["types"]).get(self.name) for part in parts]
-        known = [arrow_type for arrow_type in types if arrow_type is not None]
+        each.
+
+        Args:
+            names: the name that the aggregate has in each part; None: it starts empty.
+        """
+        stored = [_StoredAggregate.of(part, name) for part, name in zip(parts, names, strict=True)]
+        known = [each.type for each in stored if each.type is not None]
         if not known:
             return
-        for part, arrow_type in zip(parts, types, strict=True):
-            if arrow_type is not None:
-                check_same(part, f"aggregate {self.name!r}", type(self._aggregate).__name__, self._label)
         try:
             merged = functools.reduce(widened_type, known)
-            states = [self._state_of(part, its_type, merged) for part, its_type in zip(parts, types, strict=True)]
+            states = [self._state_of(each, merged) for each in stored]
         except (AggregateTypeError, pa.ArrowInvalid) as error:
             raise CheckpointError(f"{self._label}: aggregate {self.name!r} cannot be restored: {error}") from error
         self._type, self._running = merged, create_running(self._aggregate, merged)
         self._running.restore({name: pa.concat_arrays([state[name] for state in states]) for name in states[0]})
 
-    def _state_of(self, part: StateRows, arrow_type: pa.DataType | None, merged: pa.DataType) -> State:
+    def _state_of(self, stored: _StoredAggregate, merged: pa.DataType) -> State:
         """The part's columns as they are for the type `merged`; those of empty groups where the part has none."""
         running = create_running(self._aggregate, merged)
-        if arrow_type is not None:
-            state = part.columns_of(self.name)
-            if arrow_type == merged:
-                return state
-            before = create_running(self._aggregate, arrow_type)
-            before.restore(state)
-            running.restore(before.capture(part.num_rows)())
-        return running.capture(part.num_rows)()
+        if stored.type is not None:
+            if stored.type == merged:
+                return stored.state
+            before = create_running(self._aggregate, stored.type)
+            before.restore(stored.state)
+            running.restore(before.capture(stored.num_rows)())
+        return running.capture(stored.num_rows)()
+
+
+class _StoredAggregate(Struct, frozen=True):
+    """The state of one aggregate in a part of a snapshot."""
+
+    state: State
+    type: pa.DataType | None
+    """None: the part has none of it."""
+    num_rows: int
+
+    @staticmethod
+    def of(part: StateRows, name: str | None) -> _StoredAggregate:
+        arrow_type = None if name is None else types_from_bytes(part.metadata[_TYPES]).get(name)
+        return _StoredAggregate({} if name is None else part.columns_of(name), arrow_type, part.num_rows)
 
 
 class _CapturedAggregate(Struct, frozen=True):
     """The state of one aggregate at a barrier."""
 
     name: str
-    aggregate: str
     type: pa.DataType
     make_columns: Callable[[], State]
 
@@ -248,10 +263,8 @@ class _CapturedAggregate(Struct, frozen=True):
         return {f"{self.name}:{name}": column for name, column in self.make_columns().items()}
 
 
-def _aggregates_metadata(states: Iterable[_CapturedAggregate]) -> dict[str, bytes]:
-    listed = list(states)
-    kinds = {f"aggregate {state.name!r}": state.aggregate.encode() for state in listed}
-    return {"types": types_to_bytes({state.name: state.type for state in listed})} | kinds
+def _types_metadata(states: Iterable[_CapturedAggregate]) -> dict[str, bytes]:
+    return {_TYPES: types_to_bytes({state.name: state.type for state in states})}
 
 
 class RunningAggregateOperator(_RunningOperator):
@@ -298,12 +311,13 @@ class RunningAggregateOperator(_RunningOperator):
         states = [state for running in self._running_columns if (state := running.capture(size)) is not None]
         return lambda: (
             {name: column for state in states for name, column in state.columns().items()},
-            _aggregates_metadata(states),
+            _types_metadata(states) | facts_metadata(self._aggregates),
         )
 
     def restore(self, parts: Sequence[StateRows]) -> None:
+        names = [stored_names(self._aggregates, part.metadata, self._label) for part in parts]
         for running in self._running_columns:
-            running.restore(parts)
+            running.restore(parts, [of_part[running.name] for of_part in names])
 
 
 _MODES: dict[str, type[Aggregate]] = {"sum": Sum, "min": Min, "max": Max}
@@ -419,7 +433,7 @@ class RunningColumnOperator(_RunningOperator):
                 columns["best"] = best()
             if running is not None:
                 columns |= running.columns()
-            return columns, metadata | _aggregates_metadata([] if running is None else [running])
+            return columns, metadata | _types_metadata([] if running is None else [running])
 
         return make
 
@@ -440,7 +454,7 @@ class RunningColumnOperator(_RunningOperator):
         best_type = types[self._position(names)]
         self._restore_rows(rows, None if self._improvements is None else _concatenated(parts, "best", best_type))
         if self._running_column is not None:
-            self._running_column.restore(parts)
+            self._running_column.restore(parts, [self._running_column.name] * len(parts))
 
     def _description(self) -> str:
         return f"{self._factory.mode}({self._factory.column!r})"

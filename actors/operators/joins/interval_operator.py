@@ -20,6 +20,7 @@ from actors.operators.contract.operator import OperatorContext, Output
 from actors.operators.functions.result_collector import ResultCollector
 from actors.operators.joins.interval_partners import IntervalBuffer, buffer_table, shifted
 from actors.operators.joins.pairs import PairLayout, PairLimit, both_keys
+from actors.operators.windows.base import state_parts
 from actors.operators.windows.base.operator import TimedOperator
 from actors.operators.windows.base.times import Times
 from actors.operators.windows.buffers.buffered_keys import BufferedKeys
@@ -36,7 +37,7 @@ from flinkray.transformations.operator_factories import IntervalJoinFactory
 from flinkray.types.records import MAX_TIMESTAMP, MIN_TIMESTAMP, Kind
 from graphs.job_graph import OperatorCode
 
-_STATES = ("left", "right")
+_STATES = (state_parts.LEFT, state_parts.RIGHT)
 
 
 class IntervalJoinOperator(TimedOperator):
@@ -48,12 +49,14 @@ class IntervalJoinOperator(TimedOperator):
     """
 
     _NEEDS_TIME_FOR = "cannot be joined within an interval"
+    _PARTS = frozenset(_STATES)
 
     def __init__(self, code: OperatorCode) -> None:
         factory = code.factory
         assert isinstance(factory, IntervalJoinFactory)
         super().__init__(is_event_time=True, late_tag=None)
         self._factory = factory
+        self._windows_text = f"rows that are {factory.lower_ms} ms to {factory.upper_ms} ms apart"
         # The range of times in which partners lie, relative to a row of each input.
         self._partner_ranges = ((factory.lower_ms, factory.upper_ms), (-factory.upper_ms, -factory.lower_ms))
         self._next_position = 0

@@ -40,6 +40,10 @@ class TimedOperator(Operator):
     """The parts of snapshots (`state_parts`) that this operator's windows are in, where which operator it is depends on
     how windows are used; empty: they are not checked."""
 
+    _windows_text = ""
+    """What windows there are (`state_parts.windows_text`): state that was written for others is refused. Empty: that
+    is not known, or is looked at elsewhere."""
+
     def __init__(self, is_event_time: bool, late_tag: OutputTag | None) -> None:
         self._is_event_time = is_event_time
         self._late_tag = late_tag
@@ -145,7 +149,7 @@ class TimedOperator(Operator):
     def _snapshot_subtask(self, next_position: int = 0) -> OperatorSnapshot:
         """The state that is neither by key nor by window: the watermark, and the number of the next row."""
         snapshot = OperatorSnapshot()
-        subtask = (self.context.subtask_index, self._watermark, next_position)
+        subtask = (self.context.subtask_index, self._watermark, next_position, self._windows_text)
         snapshot.add_list(_SUBTASK, [subtask], ListMode.UNION)
         return snapshot
 
@@ -158,23 +162,32 @@ class TimedOperator(Operator):
         Raises:
             IncompatibleStateError: the state is that of windows of another operator, and would be lost.
         """
-        self._check_contents(restored)
         subtasks = restored.items(_SUBTASK)
+        self._check_contents(restored, {windows for _, _, _, *rest in subtasks for windows in rest})
         own = [each for each in subtasks if each[0] == self.context.subtask_index]
         relevant = own if own and not restored.is_rescaled else subtasks
-        self._watermark = min((watermark for _, watermark, _ in relevant), default=int(MIN_TIMESTAMP))
-        return max((next_position for _, _, next_position in subtasks), default=0)
+        self._watermark = min((watermark for _, watermark, *_ in relevant), default=int(MIN_TIMESTAMP))
+        return max((next_position for _, _, next_position, *_ in subtasks), default=0)
 
-    def _check_contents(self, restored: RestoredState) -> None:
-        if not self._PARTS:
-            return
+    def _check_contents(self, restored: RestoredState, windows: set[str]) -> None:
+        """
+        Args:
+            windows: those that the state was written for; none where an earlier version wrote it.
+        """
         found = {name.partition("/")[0] for name in restored.names()} & state_parts.CONTENTS
-        if found - self._PARTS:
+        if self._PARTS and found - self._PARTS:
             raise IncompatibleStateError(
                 f"{operator_label(self._where)}: its state was written by windows that are kept in another way: they "
                 "had a trigger or an evictor and have none now, or the other way round; they had built-in aggregates "
                 "and have functions now; or an earlier version wrote it. Go back to that, or give the operator another "
                 "uid to start it without state"
+            )
+        others = windows - {self._windows_text, ""}
+        if found and others and self._windows_text:
+            raise IncompatibleStateError(
+                f"{operator_label(self._where)}: its state was written for {' and '.join(sorted(others))}, and the "
+                f"program has {self._windows_text} now, into which the rows of those cannot be put. Go back to those, "
+                "or give the operator another uid to start it without state"
             )
 
 
@@ -188,6 +201,7 @@ class AlignedWindowOperator(TimedOperator):
     def __init__(self, assigner: AlignedWindows, allowed_lateness_ms: int, late_tag: OutputTag | None) -> None:
         super().__init__(assigner.is_event_time(), late_tag)
         self._times = AlignedWindowTimes(assigner, allowed_lateness_ms if self._is_event_time else 0)
+        self._windows_text = state_parts.windows_text(assigner)
 
     def _in_time(self, batch: Batch) -> Batch | None:
         """The rows that belong to a window which is not over; the late ones go to the late output, or are counted.

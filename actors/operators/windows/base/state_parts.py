@@ -6,6 +6,15 @@ operator wrote is found and not lost (`TimedOperator`).
 
 from __future__ import annotations
 
+from flinkray.windows.assigners import (
+    AlignedWindows,
+    CountSlidingWindowAssigner,
+    CountTumblingWindowAssigner,
+    GlobalWindows,
+    SessionWindows,
+    WindowAssigner,
+)
+
 ACCUMULATORS = "cells"
 """Accumulators of built-in aggregates, of aligned windows and of count windows."""
 
@@ -24,5 +33,23 @@ GENERAL = "own"
 FIRST_INPUT, SECOND_INPUT = "first", "second"
 """The rows of both inputs of a window join."""
 
-CONTENTS = frozenset({ACCUMULATORS, FOLDED, ROWS, SESSIONS, GENERAL, FIRST_INPUT, SECOND_INPUT})
+LEFT, RIGHT = "left", "right"
+"""The rows of both inputs of an interval join."""
+
+CONTENTS = frozenset({ACCUMULATORS, FOLDED, ROWS, SESSIONS, GENERAL, FIRST_INPUT, SECOND_INPUT, LEFT, RIGHT})
 """All of these parts."""
+
+
+def windows_text(assigner: WindowAssigner) -> str:
+    """What windows an assigner makes, for comparison with those of a snapshot; empty where only the user knows.
+
+    Sessions are the same whatever their gap: those that are open keep the ends that they have, as in Flink.
+    """
+    time = "event time" if assigner.is_event_time() else "processing time"
+    if isinstance(assigner, AlignedWindows):
+        return f"windows of {assigner.size_ms} ms every {assigner.slide_ms} ms from {assigner.offset_ms} in {time}"
+    if isinstance(assigner, SessionWindows):
+        return f"sessions in {time}"
+    if isinstance(assigner, CountTumblingWindowAssigner | CountSlidingWindowAssigner):
+        return f"windows of {assigner.size} rows every {assigner.slide} rows"
+    return "one window for all rows" if isinstance(assigner, GlobalWindows) else ""

@@ -38,7 +38,7 @@ from flinkray.windows.aggregates import (
 )
 from tests.support.operators import OperatorHarness, code
 from tests.support.rescaling import Subtasks
-from tests.support.state import restored_from, write_snapshot
+from tests.support.state import write_snapshot
 from tests.support.versions import arrow_array
 
 KEY = ColumnKey(("k",))
@@ -198,24 +198,6 @@ def test_a_key_whose_new_type_puts_it_into_another_subtasks_group_is_an_error_an
     snapshot = harness.snapshot()
     with pytest.raises(CheckpointError, match=r"'op' \(subtask 1 of 2\).*changed its type.*cast the column"):
         write_snapshot(snapshot)
-
-
-def test_aggregates_that_are_new_start_empty_and_those_that_are_gone_are_dropped() -> None:
-    before = OperatorHarness(aggregates(a=Sum("v"), b=Count())(), keys=[KEY])
-    before.push({"k": [1, 1, 2], "v": [1, 2, 3]})
-    after = OperatorHarness(
-        aggregates(b=Count(), c=Max("v"))(), keys=[KEY], restored=restored_from([before.snapshot()], range(128))
-    )
-    after.push({"k": [1, 3], "v": [0, 0]})
-    assert after.output.dicts == [{"k": 1, "b": 3, "c": 0}, {"k": 3, "b": 1, "c": 0}]
-
-
-def test_an_aggregate_of_the_same_name_that_computes_something_else_is_an_error() -> None:
-    before = OperatorHarness(aggregates(a=Sum("v"))(), keys=[KEY])
-    before.push({"k": [1], "v": [1]})
-    restored = restored_from([before.snapshot()], range(128))
-    with pytest.raises(CheckpointError, match=r"'op'.*aggregate 'a' Sum, and the program has Max"):
-        OperatorHarness(aggregates(a=Max("v"))(), keys=[KEY], restored=restored)
 
 
 def test_names_of_columns_and_aggregates_may_be_any_text() -> None:
