@@ -22,7 +22,7 @@ from actors.columns.row_sizes import row_sizes
 from actors.columns.take import contiguous, take
 from actors.keys.integer_index import Ids as Ids
 from actors.keys.integer_index import IntegerIndex, PairIndex
-from actors.keys.key_types import unified_key_type
+from actors.keys.key_types import check_saved_types, unified_key_type
 from actors.keys.text_index import TextIndex
 from flinkray.batches.numpy_arrays import as_numpy, fixed_width, from_numpy, numpy_dtype
 from flinkray.batches.unification import cast_to_unified
@@ -45,6 +45,8 @@ class KeyIndex:
         self._longest = 0
         """Bytes of the largest key."""
         self._size = 0
+        self._saved_types: list[pa.DataType] | None = None
+        """The types of restored keys; None: there are none, or keys of the program's have come since."""
         self._renumbered: Ids | None = None
         """The number of each key by the number that the columns' indices gave it; None: these are the same. They differ
         where texts of a batch share a hash: all but the first of them are found after the batch's other keys."""
@@ -66,6 +68,17 @@ class KeyIndex:
         if self._found_size() > self._size:
             self._remember(columns, found)
         return found if self._renumbered is None else self._renumbered[found]
+
+    def restored_ids(self, columns: pa.RecordBatch) -> Ids:
+        """As `ids`, for keys of a snapshot. Those that come then must be of types by which they are found.
+
+        Raises:
+            IncompatibleStateError: by `ids`, where they are not; names both types.
+        """
+        self._saved_types = None
+        ids = self.ids(columns)
+        self._saved_types = self._types
+        return ids
 
     def _found(self, columns: pa.RecordBatch) -> Ids:
         ids = self._columns[0].ids(columns.column(0))
@@ -125,6 +138,9 @@ class KeyIndex:
         """The columns in the types of the index, which is widened first where it has to be."""
         if columns.schema.types == self._types:  # none of these types is a dictionary
             return columns
+        if self._saved_types is not None:
+            check_saved_types(self._saved_types, columns.schema.types)
+            self._saved_types = None
         decoded = [_decoded(column) for column in columns.columns]
         types = [column.type for column in decoded]
         if not self._columns:

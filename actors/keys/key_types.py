@@ -1,24 +1,33 @@
 """The types that keys of one stream may have: they widen from batch to batch, and never turn into others.
 
 Keys of two types that no type holds (a number and a text) are refused wherever the rows of a stream were cut into
-batches: within a batch when its keys are made into columns (`hashes.py`), and between batches here.
+batches: within a batch when its keys are made into columns (`hashes.py`), and between batches here. State has the types
+of its keys, too: a program that keys by something else would find none of it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
 import pyarrow as pa
 
+from actors.state.snapshots.snapshot import ListMode, OperatorSnapshot, RestoredState
 from flinkray.batches.row_codec import short_repr
 from flinkray.batches.value_columns import to_values
-from flinkray.errors import TypeMismatchError
+from flinkray.errors import IncompatibleStateError, TypeMismatchError
 from flinkray.types.value_types import unify_types
+
+_PART = "key types"
+"""The part of a snapshot with the types of the keys, where the keys themselves are pickled."""
 
 
 class KeyTypes:
-    """The types of the keys that came so far. Belongs to one thread."""
+    """The types of the keys that came so far, and of those in the state that was restored. Belongs to one thread."""
 
     def __init__(self) -> None:
         self._types: list[pa.DataType] | None = None
+        self._saved: list[pa.DataType] | None = None
+        """The types of the keys in the restored state, until keys of this program have come."""
 
     def add(self, columns: pa.RecordBatch, where: str) -> None:
         """Notes the types of a batch's key columns.
@@ -27,10 +36,14 @@ class KeyTypes:
             where: names the task or operator in the error.
         Raises:
             TypeMismatchError: no type holds these keys and those that came before; names a column and a key.
+            IncompatibleStateError: nor do those in the state hold them; names both types.
         """
         types = columns.schema.types
         if types == self._types or not columns.num_rows:
             return
+        if self._saved is not None:
+            check_saved_types(self._saved, types, f"{where}: ")
+            self._saved = None
         if self._types is None:
             self._types = [_decoded(each) for each in types]
             return
@@ -47,6 +60,62 @@ class KeyTypes:
             except TypeMismatchError as error:
                 raise TypeMismatchError(f"{where}: {error}") from None
         self._types = unified
+
+    def add_to(self, snapshot: OperatorSnapshot) -> None:
+        """Adds the types to a snapshot that has keys."""
+        if self._types is not None:
+            snapshot.add_list(_PART, [bytes(_schema_of(self._types).serialize())], ListMode.UNION)
+
+    def restore(self, restored: RestoredState) -> None:
+        """Takes over the types of the keys in a snapshot; one of an earlier version has none."""
+        for written in restored.items(_PART):
+            types = pa.ipc.read_schema(pa.py_buffer(written)).types
+            self._types = types if self._types is None else _of_all(self._types, types)
+        self._saved = self._types
+
+
+def check_saved_types(saved: Sequence[pa.DataType], now: Sequence[pa.DataType], where: str = "") -> None:
+    """Checks that keys whose columns have the types `now` are found among keys in state.
+
+    Args:
+        where: begins the error.
+    Raises:
+        IncompatibleStateError: they are not, as another type has other keys and hashes; names both types.
+    """
+    types = [_decoded(each) for each in now]
+    if len(saved) != len(types) or not all(map(_has_same_keys, saved, types)):
+        raise IncompatibleStateError(
+            f"{where}its state has keys of type {_joined(saved)}, and the program keys it by type {_joined(types)} "
+            "now, by which nothing of it would be found. Key by something of the former type, or give the operator "
+            "another uid to start it without state"
+        )
+
+
+def _has_same_keys(old: pa.DataType, new: pa.DataType) -> bool:
+    """Whether equal values of both types are the same key, and have the same hash."""
+    if pa.types.is_null(old) or pa.types.is_null(new):
+        return True
+    if pa.types.is_struct(old) and pa.types.is_struct(new):
+        names = [[field.name for field in each] for each in (old, new)]
+        return names[0] == names[1] and all(
+            _has_same_keys(old.field(index).type, new.field(index).type) for index in range(old.num_fields)
+        )
+    if pa.types.is_list(old) and pa.types.is_list(new):
+        return _has_same_keys(old.value_type, new.value_type)
+    return unify_types(old, new) is not None
+
+
+def _of_all(types: list[pa.DataType], others: list[pa.DataType]) -> list[pa.DataType]:
+    """The types that hold the keys of several subtasks of one program."""
+    return [unify_types(*both) or both[0] for both in zip(types, others, strict=True)]
+
+
+def _schema_of(types: Iterable[pa.DataType]) -> pa.Schema:
+    return pa.schema([(str(index), each) for index, each in enumerate(types)])
+
+
+def _joined(types: Iterable[pa.DataType]) -> str:
+    return ", ".join(map(str, types))
 
 
 def unified_key_type(name: str, old: pa.DataType, new: pa.DataType, column: pa.Array) -> pa.DataType:

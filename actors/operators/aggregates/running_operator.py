@@ -154,7 +154,7 @@ class _RunningOperator(Operator):
         parts = [] if restored is None else state_rows(restored.keyed(_STATE))
         for part in parts:
             assert part.keys is not None
-            self._index.ids(part.keys)
+            self._index.restored_ids(part.keys)
         if parts:
             self.restore(parts)
 

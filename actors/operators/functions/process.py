@@ -252,8 +252,11 @@ class UserFunctionOperator(Operator):
         snapshot = OperatorSnapshot()
         self._functions.snapshot_state(checkpoint_id, snapshot)
         if self._is_keyed:
-            snapshot.parts += self._backend.snapshot(options, checkpoint_id)
-            snapshot.parts += self._timers.snapshot(self.context.key_group_range)
+            by_key = self._backend.snapshot(options, checkpoint_id)
+            by_key += self._timers.snapshot(self.context.key_group_range)
+            if by_key:
+                self._key_types.add_to(snapshot)
+            snapshot.parts += by_key
         return snapshot
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
@@ -266,6 +269,7 @@ class UserFunctionOperator(Operator):
         if restored is not None and self._is_keyed:
             self._backend.restore(restored)
             self._timers.restore(restored)
+            self._key_types.restore(restored)
         self._functions.initialize_state(restored)
 
 

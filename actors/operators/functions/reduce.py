@@ -134,7 +134,7 @@ class ReduceOperator(Operator):
     def initialize_state(self, restored: RestoredState | None) -> None:
         for rows in state_rows(restored.keyed(_STATE)) if restored is not None else ():
             assert rows.keys is not None
-            self._index.ids(rows.keys)
+            self._index.restored_ids(rows.keys)
             self._reduced += unpickled(rows.columns["value"])
         self._functions.initialize_state(restored)
 

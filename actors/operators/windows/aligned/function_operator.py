@@ -149,6 +149,7 @@ class RowWindowOperator(CallingOperator, AlignedWindowOperator):
         if frozen:
             watermark, tables, size = self._watermark, KeyedTables.of(self.context), self._times.size
             snapshot.add_keyed(_STATE, lambda: contents_table(frozen, watermark, size, tables), tables.owned)
+            self._key_types.add_to(snapshot)
         self._calls.snapshot_state(checkpoint_id, options, snapshot)
         return snapshot
 
@@ -159,6 +160,7 @@ class RowWindowOperator(CallingOperator, AlignedWindowOperator):
 
     def _restore(self, restored: RestoredState) -> None:
         self._restore_subtask(restored)
+        self._key_types.restore(restored)
         where = label_of(self.context)
         for start, key, key_group, contents, fired_until in restored_contents(
             restored.keyed(_STATE), self._times.size, where

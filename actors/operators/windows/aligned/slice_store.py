@@ -346,7 +346,7 @@ class SliceStore:
         self._next_position = max(self._next_position, next_position)
         for part in parts:
             part = part.take(order_by(as_numpy(part.columns[_CELL])))
-            key_ids = np.zeros(part.num_rows, np.int64) if part.keys is None else self._keys.ids(part.keys)
+            key_ids = np.zeros(part.num_rows, np.int64) if part.keys is None else self._keys.restored_ids(part.keys)
             starts, slice_of = np.unique(as_numpy(part.columns[_SLICE]), return_inverse=True)
             accumulators = self._accumulators_for(key_ids, starts.tolist(), slice_of)
             self._merge(part, accumulators)

@@ -69,7 +69,7 @@ class BufferedKeys:
 
     def restored_ids(self, part: StateRows) -> Ids:
         """The number of each row's key, for rows of a snapshot whose keys `columns` gave."""
-        return np.zeros(part.num_rows, np.int64) if part.keys is None else self._index.ids(part.keys)
+        return np.zeros(part.num_rows, np.int64) if part.keys is None else self._index.restored_ids(part.keys)
 
     def take(self, ids: Ids) -> Columns | None:
         """The keys with these numbers, one row for each; None: there is one key for all."""

@@ -227,7 +227,7 @@ class CountStore:
             return
         key_ids = np.concatenate(
             [
-                np.zeros(part.num_rows, np.int64) if part.keys is None else self._keys.ids(part.keys)
+                np.zeros(part.num_rows, np.int64) if part.keys is None else self._keys.restored_ids(part.keys)
                 for part in all_parts
             ]
         )

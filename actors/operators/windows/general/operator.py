@@ -399,9 +399,12 @@ class GeneralWindowOperator(TimedOperator):
         snapshot = self._snapshot_subtask(0 if self._aggregates is None else self._aggregates.next_number)
         if self._aggregates is not None:
             self._aggregates.snapshot(snapshot)
+        before = len(snapshot.parts)
         for backend in (self._key_state, self._window_state, self._own_state):
             snapshot.parts += backend.snapshot(options, checkpoint_id)
         snapshot.parts += self._timers.snapshot(self.context.key_group_range)
+        if len(snapshot.parts) > before:
+            self._key_types.add_to(snapshot)
         self._functions.snapshot_state(checkpoint_id, snapshot)
         return snapshot
 
@@ -421,6 +424,7 @@ class GeneralWindowOperator(TimedOperator):
             for backend in (self._key_state, self._window_state, self._own_state):
                 backend.restore(restored)
             self._timers.restore(restored)
+            self._key_types.restore(restored)
         self._functions.initialize_state(restored)
 
 

@@ -327,7 +327,10 @@ class SessionStore:
         if not ordered:
             return
         key_ids = np.concatenate(
-            [np.zeros(part.num_rows, np.int64) if part.keys is None else self._keys.ids(part.keys) for part in ordered]
+            [
+                np.zeros(part.num_rows, np.int64) if part.keys is None else self._keys.restored_ids(part.keys)
+                for part in ordered
+            ]
         )
         starts, ends, has_fired = (
             np.concatenate([as_numpy(part.columns[name]) for part in ordered]) for name in (_START, _END, _HAS_FIRED)

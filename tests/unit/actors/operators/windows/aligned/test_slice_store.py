@@ -289,7 +289,9 @@ def restored_with(aggregates: Sequence[tuple[str, Aggregate]], kept: int) -> Che
     }
     assert captured.keys is not None
     keys = captured.keys.take(pa.array(captured.key_ids))
-    checked = CheckedStore(aggregates)
+    checked = CheckedStore(
+        [(name, each.from_now_on() if place < kept else each) for place, (name, each) in enumerate(aggregates)]
+    )
     part = StateRows(keys, columns, captured.aggregates.metadata(), len(captured.accumulators))
     checked.store.restore([part], before.store.next_position, 0)
     checked.model = before.model
