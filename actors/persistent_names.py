@@ -42,7 +42,8 @@ NAMES = {
     "Staging@1": "actors.spark.staging:Staging",
     "StoreDescription@1": "actors.state.rocksdb.checkpoint_files:store_description_1",
     "StoreDescription@2": "actors.state.rocksdb.checkpoint_files:StoreDescription",
-    "StateFacts@1": "actors.state.snapshots.keyed_parts:StateFacts",
+    "StateFacts@1": "actors.state.snapshots.keyed_parts:FirstStateFacts",
+    "StateFacts@2": "actors.state.snapshots.keyed_parts:StateFacts",
 }
 FORMER: dict[str, str] = {
     "actors.coordinators.collect_coordinator:_Snapshot": "CollectCoordinatorSnapshot@1",

@@ -70,7 +70,7 @@ def peak_mib() -> float:
 
 
 def hashmap_pause(keys: int, directory: Path) -> None:
-    backend = HashMapKeyedStateBackend("benchmark", range(GROUPS), "", SystemClock())
+    backend = HashMapKeyedStateBackend("benchmark", range(GROUPS), "", SystemClock(), StateOptions())
     state = backend.get_state(ValueStateDescriptor("value"))
     for key in range(keys):
         backend.set_current_key(f"key-{key}", group_of(key))

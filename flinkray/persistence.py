@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import io
 import pickle
+import pickletools
 import warnings
 from collections.abc import Callable
 from functools import cache
@@ -137,7 +138,7 @@ def loads(data: bytes) -> Any:
     try:
         return pickle.loads(data)
     except (ImportError, AttributeError):
-        return _Unpickler(io.BytesIO(data)).load()
+        return Unpickler(io.BytesIO(data)).load()
 
 
 def load(stream: IO[bytes]) -> Any:
@@ -147,7 +148,7 @@ def load(stream: IO[bytes]) -> Any:
         return pickle.load(stream)
     except (ImportError, AttributeError):
         stream.seek(start)
-        return _Unpickler(stream).load()
+        return Unpickler(stream).load()
 
 
 def has_paths(pickled: bytes) -> bool:
@@ -156,7 +157,18 @@ def has_paths(pickled: bytes) -> bool:
     return bool(count(b"flinkray.") > count(b"flinkray.persistence") or count(b"actors.") or count(b"graphs."))
 
 
-class _Unpickler(pickle.Unpickler):
+def has_modules(pickled: bytes) -> bool:
+    """As `has_paths`, and slower, but not for what only holds such a name within another, as modules of the user's may
+    be called."""
+    if not has_paths(pickled):
+        return False
+    texts = (text for _, text, _ in pickletools.genops(pickled) if isinstance(text, str))
+    return any(text.partition(".")[0] in _PACKAGES and "." in text and text != __name__ for text in texts)
+
+
+class Unpickler(pickle.Unpickler):
+    """Reads what `loads` reads."""
+
     def find_class(self, module: str, name: str) -> Any:
         if module.partition(".")[0] not in _PACKAGES:
             return super().find_class(module, name)

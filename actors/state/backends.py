@@ -18,8 +18,8 @@ def create_keyed_state(context: OperatorContext, prefix: str = "") -> KeyedState
     Raises:
         MissingDependencyError: the backend's package is not installed.
     """
-    where = label_of(context)
-    if context.state_options.backend == "rocksdb":
+    where, options = label_of(context), context.state_options
+    if options.backend == "rocksdb":
         load_rocksdict()
-        return RocksDbKeyedStateBackend(where, context.key_group_range, prefix, context.clock, context.state_options)
-    return HashMapKeyedStateBackend(where, context.key_group_range, prefix, context.clock)
+        return RocksDbKeyedStateBackend(where, context.key_group_range, prefix, context.clock, options)
+    return HashMapKeyedStateBackend(where, context.key_group_range, prefix, context.clock, options)

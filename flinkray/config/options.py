@@ -459,6 +459,13 @@ ALLOW_NON_RESTORED_STATE = option(
     "Whether a savepoint may hold state of operators that the program does not have any more.",
 )
 
+ALLOW_REMOVED_FIELDS = option(
+    "execution.state-recovery.allow-removed-fields",
+    _bool,
+    False,
+    "Whether rows in state lose the fields that their declared type does not have any more.",
+)
+
 # -- failures ----------------------------------------------------------------------------------------------------
 
 RESTART_STRATEGY = option(

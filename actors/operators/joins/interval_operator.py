@@ -56,7 +56,7 @@ class IntervalJoinOperator(TimedOperator):
         assert isinstance(factory, IntervalJoinFactory)
         super().__init__(is_event_time=True, late_tag=None)
         self._factory = factory
-        self._windows_text = f"rows that are {factory.lower_ms} ms to {factory.upper_ms} ms apart"
+        self._state_windows = f"rows that are {factory.lower_ms} ms to {factory.upper_ms} ms apart", 0
         # The range of times in which partners lie, relative to a row of each input.
         self._partner_ranges = ((factory.lower_ms, factory.upper_ms), (-factory.upper_ms, -factory.lower_ms))
         self._next_position = 0

@@ -20,6 +20,7 @@ from actors.state.hashmap.states import (
 )
 from actors.state.keyed.backend import AbstractKeyedStateBackend, CurrentKey
 from actors.state.keyed.kinds import KeyedState
+from actors.state.keyed.options import StateOptions
 from actors.state.snapshots.keyed_parts import StateFacts, TablePart, state_tables
 from actors.state.snapshots.snapshot import KeyedTable, PendingPart, RestoredState
 from flinkray.errors import IncompatibleStateError
@@ -40,8 +41,8 @@ _STATE_TYPES: dict[str, type[HashMapState]] = {
 class HashMapKeyedStateBackend(AbstractKeyedStateBackend):
     """A KeyedStateBackend. Values are kept as they are, not copied, so reading and writing cost next to nothing."""
 
-    def __init__(self, where: str, owned: range, prefix: str, clock: Clock) -> None:
-        super().__init__(where, owned, prefix, CurrentKey(where), clock)
+    def __init__(self, where: str, owned: range, prefix: str, clock: Clock, options: StateOptions) -> None:
+        super().__init__(where, owned, prefix, CurrentKey(where), clock, options)
         self._restored: dict[str, tuple[StateFacts, list[pa.Table]]] = {}
         """States of the checkpoint that the program has not asked for yet, by name, with their tables."""
         self._cleaned_for_every_record: list[HashMapState] = []
@@ -53,13 +54,14 @@ class HashMapKeyedStateBackend(AbstractKeyedStateBackend):
 
     def _make(self, descriptor: StateDescriptor, facts: StateFacts) -> KeyedState:
         saved, tables = self._restored.get(descriptor.name, (facts, []))
-        self._check_restored(saved, facts)
+        evolution = self._evolution(saved, facts, descriptor)
         state = _STATE_TYPES[facts.kind](descriptor, self._current, self._owned, self._clock, self._where)
         state.use(descriptor)
         if state.is_cleaned_for_every_record:
             self._cleaned_for_every_record.append(state)
-        for table in tables:
-            state.load(table, saved)
+        with self._type_changes(saved, facts):
+            for table in tables:
+                state.load(table, saved, evolution)
         self._restored.pop(descriptor.name, None)
         return state
 
@@ -108,6 +110,8 @@ class HashMapKeyedStateBackend(AbstractKeyedStateBackend):
             tables = list(restored.keyed(name)) if name.startswith(self._part_prefix) else []
             if tables:
                 facts = StateFacts.of_schema(tables[0].schema)
+                for table in tables[1:]:
+                    self._check_one_type(facts, StateFacts.of_schema(table.schema))
                 self._restored[facts.name] = (facts, tables)
 
     def drop_all(self) -> None:

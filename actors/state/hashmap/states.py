@@ -28,6 +28,7 @@ from actors.state.keyed.kinds import (
     SingleValue,
     ValueKind,
 )
+from actors.state.snapshots.evolution import Evolution
 from actors.state.snapshots.keyed_parts import StateFacts, StateRow, rows_of
 from actors.state.snapshots.pickling import dumps, is_immutable, load_key, with_one_nan
 from flinkray.errors import InvalidProgramError
@@ -185,10 +186,14 @@ class HashMapState(KeyedState):
     def _items(self, stored: Any) -> Iterable[tuple[bytes | None, Any]]:
         """The items stored for one key, each with the pickled key of the entry in a map, else None."""
 
-    def load(self, table: Any, saved: StateFacts) -> None:
-        """Adds the rows of a restored table; values saved without a time to live count as written now."""
+    def load(self, table: Any, saved: StateFacts, evolution: Evolution | None) -> None:
+        """Adds the rows of a restored table; values saved without a time to live count as written now.
+
+        Args:
+            evolution: makes values of the declared type of them; None: they are.
+        """
         now = self._clock.now_ms()
-        for group, key, map_key, value, renewed in rows_of(table, saved):
+        for group, key, map_key, value, renewed in rows_of(table, saved, evolution=evolution):
             item = value
             if self._ttl is not None:
                 item = value, now if renewed is None else renewed

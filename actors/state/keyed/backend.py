@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterator
+from contextlib import contextmanager
 from typing import Any, Protocol
 
 from actors.protocol.elements import CheckpointOptions
 from actors.protocol.ports import Clock
 from actors.state.keyed.kinds import KeyedState
+from actors.state.keyed.options import StateOptions
+from actors.state.snapshots.evolution import Evolution, TypeChangeError
 from actors.state.snapshots.keyed_parts import StateFacts
 from actors.state.snapshots.snapshot import PendingPart, RestoredState
 from flinkray.errors import IncompatibleStateError, InvalidProgramError
@@ -135,8 +138,11 @@ class AbstractKeyedStateBackend(ABC):
         prefix: begins the names of this backend's parts in a snapshot.
     """
 
-    def __init__(self, where: str, owned: range, prefix: str, current: CurrentKey, clock: Clock) -> None:
+    def __init__(
+        self, where: str, owned: range, prefix: str, current: CurrentKey, clock: Clock, options: StateOptions
+    ) -> None:
         self._where = where
+        self._options = options
         self._owned = owned
         self._part_prefix = f"{prefix}keyed/"
         self._native_name = prefix + NATIVE_PART
@@ -234,15 +240,44 @@ class AbstractKeyedStateBackend(ABC):
             )
         return found
 
-    def _check_restored(self, saved: StateFacts, declared: StateFacts) -> None:
-        """Raises IncompatibleStateError where the program declares another kind or type than was saved."""
+    def _evolution(self, saved: StateFacts, declared: StateFacts, descriptor: StateDescriptor) -> Evolution | None:
+        """What makes restored values such of the declared type; None: they are.
+
+        Raises:
+            IncompatibleStateError: the program declares another kind, or a type that their own cannot become.
+        """
         if saved.kind != declared.kind:
             raise IncompatibleStateError(
                 f"{self._where}: state {saved.name!r} was saved as a {saved.kind} state, and this program declares it "
                 f"as a {declared.kind} state; give the new one another name"
             )
         for field, old, new in saved.differences(declared):
+            if field == "value_type" and saved.declared and saved.key_type == declared.key_type:
+                with self._type_changes(saved, declared):
+                    is_unsure = saved.kind == "aggregating"  # the type may be that of the result
+                    return Evolution(saved.declared, descriptor.value_type, self._options.may_drop_fields, is_unsure)
+            raise self._changed(saved, field, old, new, "keep the old type, or give the new state another name")
+        return None
+
+    @contextmanager
+    def _type_changes(self, saved: StateFacts, declared: StateFacts) -> Iterator[None]:
+        """Raises IncompatibleStateError in place of TypeChangeError."""
+        try:
+            yield
+        except TypeChangeError as error:
+            raise self._changed(saved, "value_type", saved.value_type, declared.value_type, str(error)) from None
+
+    def _changed(self, saved: StateFacts, field: str, old: str, new: str, way_out: str) -> IncompatibleStateError:
+        return IncompatibleStateError(
+            f"{self._where}: state {saved.name!r} was saved with {field}={old}, and this program declares it with "
+            f"{field}={new}: {way_out}"
+        )
+
+    def _check_one_type(self, one: StateFacts | None, other: StateFacts) -> None:
+        """Raises IncompatibleStateError where former subtasks have written a state in two types."""
+        if one is not None and (one.value_type, one.column) != (other.value_type, other.column):
             raise IncompatibleStateError(
-                f"{self._where}: state {saved.name!r} was saved with {field}={old}, and this program declares it with "
-                f"{field}={new}; keep the old type, or give the new state another name"
+                f"{self._where}: state {other.name!r} was saved with value_type={one.value_type} and with "
+                f"value_type={other.value_type}, as some subtasks had not asked for it since the type changed; ask for "
+                "it in open, and start from the savepoint before"
             )

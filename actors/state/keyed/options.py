@@ -19,6 +19,8 @@ class StateOptions(Struct, frozen=True):
     """Where rocksdb keeps its files; empty: the system's temporary directory."""
     memory_bytes: int = options.STATE_MEMORY.default
     """The size of write buffers and block cache of each RocksDB."""
+    may_drop_fields: bool = options.ALLOW_REMOVED_FIELDS.default
+    """Whether rows in restored state lose fields that are not declared any more."""
 
     @staticmethod
     def of(configuration: Configuration) -> StateOptions:
@@ -27,4 +29,5 @@ class StateOptions(Struct, frozen=True):
             configuration.get(options.INCREMENTAL_CHECKPOINTS),
             configuration.get(options.STATE_LOCAL_DIRECTORY),
             configuration.get(options.STATE_MEMORY),
+            configuration.get(options.ALLOW_REMOVED_FIELDS),
         )

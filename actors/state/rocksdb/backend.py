@@ -32,10 +32,11 @@ from actors.state.rocksdb.states import (
     rows_in_groups,
 )
 from actors.state.rocksdb.store import Items, RocksDbStore, read_directory
+from actors.state.snapshots.evolution import Evolution
 from actors.state.snapshots.keyed_parts import StateFacts, StateRow, TablePart, rows_of, state_tables
 from actors.state.snapshots.pickling import dumps
 from actors.state.snapshots.snapshot import KeyedTable, NativeState, PendingPart, RestoredState
-from flinkray.persistence import has_paths, loads
+from flinkray.persistence import has_modules, loads
 from flinkray.state.descriptors import StateDescriptor
 from flinkray.types.records import MIN_TIMESTAMP
 
@@ -56,8 +57,7 @@ class RocksDbKeyedStateBackend(AbstractKeyedStateBackend):
 
     def __init__(self, where: str, owned: range, prefix: str, clock: Clock, options: StateOptions) -> None:
         self._key = PickledCurrentKey(where)
-        super().__init__(where, owned, prefix, self._key, clock)
-        self._options = options
+        super().__init__(where, owned, prefix, self._key, clock, options)
         self._created_directory = ""
         """The backend's own directory; empty until there is something to store."""
         self._removal: weakref.finalize[..., RocksDbKeyedStateBackend] | None = None
@@ -98,9 +98,10 @@ class RocksDbKeyedStateBackend(AbstractKeyedStateBackend):
     def _make(self, descriptor: StateDescriptor, facts: StateFacts) -> KeyedState:
         saved = self._saved.get(descriptor.name)
         if saved is not None:
-            self._check_restored(saved, facts)
-            if saved.has_ttl != facts.has_ttl:
-                self._change_ttl(saved)
+            evolution = self._evolution(saved, facts, descriptor)
+            if saved.has_ttl != facts.has_ttl or (evolution is not None and evolution.changes_values):
+                with self._type_changes(saved, facts):
+                    self._rewrite(saved, facts.has_ttl, evolution)
         number = self._number(facts)
         state = _STATE_TYPES[facts.kind](descriptor, number, self._key, self._store, self._clock, self._owned)
         state.use(descriptor)
@@ -114,18 +115,28 @@ class RocksDbKeyedStateBackend(AbstractKeyedStateBackend):
         self._saved[facts.name] = facts
         return self._numbers.setdefault(facts.name, len(self._numbers))
 
-    def _change_ttl(self, saved: StateFacts) -> None:
-        """Rewrites a state that was saved with a time to live and has none now, or the other way round.
+    def _restored_number(self, facts: StateFacts) -> int:
+        """The number of a state of which some is restored."""
+        self._check_one_type(self._saved.get(facts.name), facts)
+        return self._number(facts)
+
+    def _rewrite(self, saved: StateFacts, has_ttl: bool, evolution: Evolution | None) -> None:
+        """Rewrites a state that was saved with a time to live and has none now, or the other way round, or whose values
+        are of another type.
 
         A time to live that is new counts from now.
         """
         store, now = self._store, self._clock.now_ms()
-        before, after = Codec(saved.kind, saved.has_ttl), Codec(saved.kind, not saved.has_ttl)
+        before, after = Codec(saved.kind, saved.has_ttl), Codec(saved.kind, has_ttl)
         for group in self._owned:
             region = PREFIX.pack(group, self._numbers[saved.name])
             for key, stored in store.items(region, region):
                 map_key = before.map_key(stored) if saved.kind == "map" else None
-                store.put(key, after.encode(before.pickled(stored), now, map_key))
+                renewed = before.renewed(stored) if saved.has_ttl else now
+                pickled = before.pickled(stored)
+                if evolution is not None:
+                    pickled = dumps(evolution.of_pickled(pickled))
+                store.put(key, after.encode(pickled, renewed, map_key))
 
     # -- snapshots
 
@@ -219,7 +230,7 @@ class RocksDbKeyedStateBackend(AbstractKeyedStateBackend):
                     rows = rows_in_groups(items, self._owned, former, facts.kind, facts.has_ttl, MIN_TIMESTAMP)
                     self._import_rows(facts, rows)
                     continue
-                number = self._number(description.facts[name])
+                number = self._restored_number(description.facts[name])
                 for group in self._owned:
                     region, here = PREFIX.pack(group, former), PREFIX.pack(group, number)
                     for key, stored in items(region, region):
@@ -236,7 +247,7 @@ class RocksDbKeyedStateBackend(AbstractKeyedStateBackend):
     def _import_rows(self, facts: StateFacts, rows: Iterable[StateRow]) -> None:
         """Writes rows with pickled values into the store."""
         codec, store = Codec(facts.kind, facts.has_ttl), self._store
-        number, pickler = self._number(facts), self._key.pickler
+        number, pickler = self._restored_number(facts), self._key.pickler
         for group, key, map_key, value, renewed in rows:
             stored_key, original = PREFIX.pack(group, number) + pickler.dumps(loads(key)), None
             if facts.kind == "list":
@@ -245,7 +256,7 @@ class RocksDbKeyedStateBackend(AbstractKeyedStateBackend):
                 loaded = loads(map_key)
                 stored_key += pickler.dumps(loaded)
                 original = None if pickler.canonical(loaded) is loaded else map_key
-            pickled = dumps(loads(value)) if has_paths(value) else value
+            pickled = dumps(loads(value)) if has_modules(value) else value
             store.put(stored_key, codec.encode(pickled, renewed, original))
 
     def drop_all(self) -> None:

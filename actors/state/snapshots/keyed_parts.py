@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from actors.protocol.checkpoint_handles import PartKind, StatePart
+from actors.state.snapshots.evolution import Evolution, type_to_bytes
 from actors.state.snapshots.pickling import dumps
 from actors.state.snapshots.snapshot import KEY_GROUP_COLUMN, KeyedTable, PendingPart, StateWriter
 from flinkray.batches.numpy_arrays import from_numpy
@@ -47,6 +48,7 @@ _EXACT_TYPES = frozenset(
 tuple and a dict for a dataclass."""
 
 _ANY = "any"
+_DECLARED = b"declared"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,21 +64,28 @@ class StateFacts:
     """The declared type of a map's keys, as text."""
     column: Any = field(default=None, compare=False)
     """Arrow type of the value column; None: values are pickled."""
+    declared: bytes = field(default=b"", compare=False)
+    """The declared type of values (`type_to_bytes`); empty where none was declared, or an earlier version wrote it."""
 
     @staticmethod
     def of(descriptor: StateDescriptor, kind: str) -> StateFacts:
-        value_text, column = _declared(descriptor.value_type)
-        key_text, _ = _declared(getattr(descriptor, "key_type", None))
+        value_text, column, declared = _declared(descriptor.value_type)
+        key_text, _, _ = _declared(getattr(descriptor, "key_type", None))
         if kind == "aggregating":
             column = None  # the type may be that of the accumulator or of the result
-        return StateFacts(descriptor.name, kind, descriptor.active_ttl is not None, value_text, key_text, column)
+        has_ttl = descriptor.active_ttl is not None
+        return StateFacts(descriptor.name, kind, has_ttl, value_text, key_text, column, declared)
 
     @staticmethod
     def of_schema(schema: pa.Schema) -> StateFacts:
-        texts = {name.decode(): value.decode() for name, value in schema.metadata.items()}
+        metadata = dict(schema.metadata)
+        declared = metadata.pop(_DECLARED, b"")
+        texts = {name.decode(): value.decode() for name, value in metadata.items()}
         column = None if texts["pickled"] == "true" else schema.field("value").type
         has_ttl = texts["ttl"] == "true"
-        return StateFacts(texts["state"], texts["kind"], has_ttl, texts["value_type"], texts["key_type"], column)
+        return StateFacts(
+            texts["state"], texts["kind"], has_ttl, texts["value_type"], texts["key_type"], column, declared
+        )
 
     def schema(self) -> pa.Schema:
         fields = [("group", pa.uint16()), ("key", pa.binary())]
@@ -89,6 +98,7 @@ class StateFacts:
             "value_type": self.value_type,
             "key_type": self.key_type,
             "pickled": "true" if self.column is None else "false",
+            _DECLARED: self.declared,
         }
         return pa.schema(fields, metadata)
 
@@ -98,17 +108,26 @@ class StateFacts:
         return [(name, old, new) for name, old, new in pairs if _ANY not in (old, new) and old != new]
 
 
-def _declared(spec: object) -> tuple[str, Any]:
-    """The text of a declared type, and the Arrow type of its column where that is exact."""
+class FirstStateFacts:
+    """What the first version of StateFacts is read as."""
+
+    def __new__(cls) -> StateFacts:  # type: ignore[misc]
+        facts = object.__new__(StateFacts)
+        object.__setattr__(facts, "declared", b"")
+        return facts
+
+
+def _declared(spec: object) -> tuple[str, Any, bytes]:
+    """The text of a declared type, the Arrow type of its column where that is exact, and the type as bytes."""
     if spec is None:
-        return _ANY, None
+        return _ANY, None, b""
     declared = record_type(spec)
     if declared.kind is Kind.OBJECT:
-        return _ANY, None
+        return _ANY, None, b""
     if declared.kind is not Kind.SCALAR:
-        return str(declared), None
+        return str(declared), None, type_to_bytes(declared)
     arrow_type = declared.schema.field(0).type
-    return str(arrow_type), arrow_type if arrow_type in _EXACT_TYPES else None
+    return str(arrow_type), arrow_type if arrow_type in _EXACT_TYPES else None, type_to_bytes(declared)
 
 
 StateRow = tuple[int, bytes, bytes | None, Any, int | None]
@@ -181,15 +200,20 @@ def state_tables(
         yield rest
 
 
-def rows_of(table: pa.Table, facts: StateFacts, unpickle: bool = True) -> Iterator[StateRow]:
+def rows_of(
+    table: pa.Table, facts: StateFacts, unpickle: bool = True, evolution: Evolution | None = None
+) -> Iterator[StateRow]:
     """The rows of a restored table.
 
     Args:
         unpickle: False leaves the values of a pickled column as bytes.
+        evolution: makes values of another type of them; raises TypeChangeError where it cannot.
     """
     values = to_values(table.column("value").combine_chunks()) if table.num_rows else []
     if facts.column is None and unpickle:
-        values = [loads(value) for value in values]
+        values = list(map(loads if evolution is None else evolution.of_pickled, values))
+    elif evolution is not None:
+        values = list(map(evolution.of, values))
     groups, keys, renewals = (table.column(name).to_pylist() for name in ("group", "key", "renewed"))
     map_keys = table.column("map_key").to_pylist() if facts.kind == "map" else [None] * len(keys)
     return zip(groups, keys, map_keys, values, renewals, strict=True)

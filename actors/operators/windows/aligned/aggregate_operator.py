@@ -58,6 +58,7 @@ class ColumnarWindowOperator(AlignedWindowOperator):
     """
 
     _PARTS = frozenset({_STATE})
+    _KEEPS_SLICES = True
 
     def __init__(self, factory: WindowFactory) -> None:
         assert isinstance(factory.assigner, AlignedWindows)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from math import gcd
 from typing import Any, ClassVar
 
 import numpy as np
 
-from actors.operators.contract.operator import Operator, OperatorContext, Output, subtask_label
+from actors.operators.contract.operator import Operator, OperatorContext, Output, label_of, subtask_label
 from actors.operators.windows.base import state_parts
 from actors.operators.windows.base.late_updates import LateRows
 from actors.operators.windows.base.times import AlignedWindowTimes, Times
@@ -40,9 +41,8 @@ class TimedOperator(Operator):
     """The parts of snapshots (`state_parts`) that this operator's windows are in, where which operator it is depends on
     how windows are used; empty: they are not checked."""
 
-    _windows_text = ""
-    """What windows there are (`state_parts.windows_text`): state that was written for others is refused. Empty: that
-    is not known, or is looked at elsewhere."""
+    _state_windows = state_parts.UNKNOWN_WINDOWS
+    """What windows there are: state that was written for others is refused."""
 
     def __init__(self, is_event_time: bool, late_tag: OutputTag | None) -> None:
         self._is_event_time = is_event_time
@@ -149,7 +149,7 @@ class TimedOperator(Operator):
     def _snapshot_subtask(self, next_position: int = 0) -> OperatorSnapshot:
         """The state that is neither by key nor by window: the watermark, and the number of the next row."""
         snapshot = OperatorSnapshot()
-        subtask = (self.context.subtask_index, self._watermark, next_position, self._windows_text)
+        subtask = (self.context.subtask_index, self._watermark, next_position, self._state_windows)
         snapshot.add_list(_SUBTASK, [subtask], ListMode.UNION)
         return snapshot
 
@@ -169,7 +169,7 @@ class TimedOperator(Operator):
         self._watermark = min((watermark for _, watermark, *_ in relevant), default=int(MIN_TIMESTAMP))
         return max((next_position for _, _, next_position, *_ in subtasks), default=0)
 
-    def _check_contents(self, restored: RestoredState, windows: set[str]) -> None:
+    def _check_contents(self, restored: RestoredState, windows: set[state_parts.Windows]) -> None:
         """
         Args:
             windows: those that the state was written for; none where an earlier version wrote it.
@@ -182,13 +182,18 @@ class TimedOperator(Operator):
                 "and have functions now; or an earlier version wrote it. Go back to that, or give the operator another "
                 "uid to start it without state"
             )
-        others = windows - {self._windows_text, ""}
-        if found and others and self._windows_text:
+        others = [each for each in windows if found and not self._takes_contents_of(each)]
+        if others:
+            then, now = map(state_parts.text_of, (others[0], self._state_windows))
             raise IncompatibleStateError(
-                f"{operator_label(self._where)}: its state was written for {' and '.join(sorted(others))}, and the "
-                f"program has {self._windows_text} now, into which the rows of those cannot be put. Go back to those, "
-                "or give the operator another uid to start it without state"
+                f"{label_of(self.context)}: its state was written for {then}, and the program has {now} now, into "
+                "which the rows of those cannot be put. Go back to those, or give the operator another uid to start it "
+                "without state"
             )
+
+    def _takes_contents_of(self, former: state_parts.Windows) -> bool:
+        """Whether what was put into these windows is in the operator's own, too."""
+        return former == self._state_windows or state_parts.UNKNOWN_WINDOWS in (former, self._state_windows)
 
 
 class AlignedWindowOperator(TimedOperator):
@@ -198,10 +203,19 @@ class AlignedWindowOperator(TimedOperator):
         allowed_lateness_ms: of no effect in processing time, where nothing is late.
     """
 
+    _KEEPS_SLICES: ClassVar[bool] = False
+    """Whether contents are kept by slice, and not by window."""
+
     def __init__(self, assigner: AlignedWindows, allowed_lateness_ms: int, late_tag: OutputTag | None) -> None:
         super().__init__(assigner.is_event_time(), late_tag)
         self._times = AlignedWindowTimes(assigner, allowed_lateness_ms if self._is_event_time else 0)
-        self._windows_text = state_parts.windows_text(assigner)
+        self._state_windows = state_parts.windows_of(assigner)
+
+    def _takes_contents_of(self, former: state_parts.Windows) -> bool:
+        size = former[1] if self._KEEPS_SLICES and former[0] == self._state_windows[0] else 0
+        # Longer windows need the slices that these need, which then are there; but slices must be the same.
+        is_longer = size >= self._times.size and gcd(size, self._times.slide) == self._times.slice
+        return is_longer or super()._takes_contents_of(former)
 
     def _in_time(self, batch: Batch) -> Batch | None:
         """The rows that belong to a window which is not over; the late ones go to the late output, or are counted.

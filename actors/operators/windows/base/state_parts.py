@@ -40,16 +40,29 @@ CONTENTS = frozenset({ACCUMULATORS, FOLDED, ROWS, SESSIONS, GENERAL, FIRST_INPUT
 """All of these parts."""
 
 
-def windows_text(assigner: WindowAssigner) -> str:
-    """What windows an assigner makes, for comparison with those of a snapshot; empty where only the user knows.
+Windows = tuple[str, int]
+"""A text that says what windows there are, with {} for their size, and that size. In snapshots."""
+
+UNKNOWN_WINDOWS: Windows = ("", 0)
+"""Those of an assigner of the user's, and those that are compared in another way."""
+
+
+def windows_of(assigner: WindowAssigner) -> Windows:
+    """What windows an assigner makes, for comparison with those of a snapshot.
 
     Sessions are the same whatever their gap: those that are open keep the ends that they have, as in Flink.
     """
     time = "event time" if assigner.is_event_time() else "processing time"
     if isinstance(assigner, AlignedWindows):
-        return f"windows of {assigner.size_ms} ms every {assigner.slide_ms} ms from {assigner.offset_ms} in {time}"
+        slides = f"every {assigner.slide_ms} ms from {assigner.offset_ms} in {time}"
+        return f"windows of {{}} ms {slides}", int(assigner.size_ms)
     if isinstance(assigner, SessionWindows):
-        return f"sessions in {time}"
+        return f"sessions in {time}", 0
     if isinstance(assigner, CountTumblingWindowAssigner | CountSlidingWindowAssigner):
-        return f"windows of {assigner.size} rows every {assigner.slide} rows"
-    return "one window for all rows" if isinstance(assigner, GlobalWindows) else ""
+        return f"windows of {{}} rows every {assigner.slide} rows", assigner.size
+    return ("one window for all rows", 0) if isinstance(assigner, GlobalWindows) else UNKNOWN_WINDOWS
+
+
+def text_of(windows: Windows) -> str:
+    text, size = windows
+    return text.format(size)

@@ -45,6 +45,7 @@ class BufferingWindowOperator(AlignedWindowOperator):
     windows fire again for its key, with everything so far.
     """
 
+    _KEEPS_SLICES = True
     _INPUT_PARTS: ClassVar[tuple[str, ...]]
     """The part of snapshots that has the rows of each input."""
 

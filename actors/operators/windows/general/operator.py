@@ -61,7 +61,7 @@ class GeneralWindowOperator(TimedOperator):
     def __init__(self, factory: WindowFactory) -> None:
         self._assigner = factory.assigner
         super().__init__(self._assigner.is_event_time(), factory.late_tag)
-        self._windows_text = state_parts.windows_text(self._assigner)
+        self._state_windows = state_parts.windows_of(self._assigner)
         self._factory = factory
         self._trigger = factory.trigger or self._assigner.get_default_trigger()
         self._lateness = int(factory.allowed_lateness_ms) if self._is_event_time else 0

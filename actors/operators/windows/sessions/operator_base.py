@@ -47,7 +47,7 @@ class SessionOperatorBase(TimedOperator):
         assigner = factory.assigner
         assert isinstance(assigner, SessionWindows)
         super().__init__(assigner.is_event_time(), factory.late_tag)
-        self._windows_text = state_parts.windows_text(assigner)
+        self._state_windows = state_parts.windows_of(assigner)
         self._gap_ms = assigner.gap_ms
         self._gap_function = assigner.gap_function
         self._lateness = int(factory.allowed_lateness_ms) if self._is_event_time else 0

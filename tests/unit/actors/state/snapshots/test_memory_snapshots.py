@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from actors.state.hashmap.backend import HashMapKeyedStateBackend
+from actors.state.keyed.options import StateOptions
 from actors.state.snapshots.keyed_parts import StateFacts, state_tables
 from actors.state.snapshots.snapshot import OperatorSnapshot
 from flinkray.errors import InvalidProgramError
@@ -28,7 +29,7 @@ TTL = StateTtlConfig(Millis(100), TtlUpdateType.ON_READ_AND_WRITE)
 
 
 def make() -> HashMapKeyedStateBackend:
-    backend = HashMapKeyedStateBackend("operator 'op' (subtask 1 of 1)", OWNED, "", ManualClock())
+    backend = HashMapKeyedStateBackend("operator 'op' (subtask 1 of 1)", OWNED, "", ManualClock(), StateOptions())
     backend.set_current_key("k", 3)
     return backend
 

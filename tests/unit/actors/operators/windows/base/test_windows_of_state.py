@@ -88,7 +88,7 @@ def with_row(build: Build, inputs: int = 1, backend: str = "hashmap") -> bytes:
         (MINUTE, TumblingEventTimeWindows.of("2 min")),
         (MINUTE, TumblingEventTimeWindows.of("1 min", "30 s")),
         (MINUTE, SlidingEventTimeWindows.of("2 min", "1 min")),
-        (SlidingEventTimeWindows.of("2 min", "1 min"), MINUTE),
+        (SlidingEventTimeWindows.of("90 s", "1 min"), MINUTE),
         (SLIDING, SlidingEventTimeWindows.of("1 min", "30 s")),
         (SLIDING, SlidingEventTimeWindows.of("2 min", "20 s")),
     ],
@@ -101,6 +101,26 @@ def test_windows_of_another_size_slide_offset_or_time_are_refused(
     with pytest.raises(IncompatibleStateError, match=r"written for windows of \d+ ms every .* has windows of \d+ ms"):
         harness(lambda *streams: KINDS[kind](*streams, after), inputs, saved, backend)
     harness(lambda *streams: KINDS[kind](*streams, before), inputs, saved, backend).close()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_shorter_windows_of_the_same_slices_go_on_where_contents_are_kept_by_slice(kind: str) -> None:
+    """Those that end after the watermark have all of their rows."""
+    inputs, build = 2 if kind in TWO_INPUTS else 1, KINDS[kind]
+    with harness(lambda *streams: build(*streams, SlidingEventTimeWindows.of("2 min", "1 min")), inputs) as before:
+        for each in before._inputs:
+            each.process({"k": 1, "v": 1}, 50_000)
+            each.process({"k": 1, "v": 1}, 70_000)
+            each.watermark(65_000)
+        saved = before.snapshot()
+    if kind not in ("aggregates", "process", "without keys", "join", "join of columns"):
+        with pytest.raises(IncompatibleStateError, match=r"for windows of 120000 ms .* has windows of 60000 ms"):
+            harness(lambda *streams: build(*streams, MINUTE), inputs, saved)
+        return
+    with harness(lambda *streams: build(*streams, MINUTE), inputs, saved) as after:
+        for each in after._inputs:
+            each.watermark(1_000_000)
+        assert [time for _, time in after.results_with_timestamps()] == [119_999]
 
 
 @pytest.mark.parametrize("kind", KINDS)
