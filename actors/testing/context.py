@@ -81,6 +81,7 @@ class HarnessContext:
     is_batch: bool = False
     may_restart: bool = True
     operator_id: str = "0" * 32
+    uid: str | None = None
     job_id: str = "job"
     job_name: str = "test job"
     clock: ManualClock = field(default_factory=ManualClock)

@@ -191,6 +191,7 @@ class PipelineDriver:
         return HarnessContext(
             operator_name=node.name,
             operator_id=self._ids[node.id],
+            uid=node.uid,
             keys=node.keys or (None,),
             max_parallelism=node.max_parallelism,
             batch_rows=configuration.get(options.BATCH_ROWS),

@@ -72,6 +72,10 @@ class OperatorContext(Protocol):
     def operator_name(self) -> str: ...
 
     @property
+    def uid(self) -> str | None:
+        """As the program gave it; None: it gave none."""
+
+    @property
     def subtask_index(self) -> int: ...
 
     @property

@@ -42,6 +42,7 @@ class TaskOperatorContext:
         self.job_name = deployment.job_name
         self.operator_id = member.first.operator_id
         self.operator_name = member.name
+        self.uid = member.first.uid
         self.subtask_index = deployment.subtask_index
         self.parallelism = deployment.parallelism
         self.max_parallelism = deployment.max_parallelism

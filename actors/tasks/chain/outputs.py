@@ -17,6 +17,7 @@ from actors.operators.contract.chunking import ChunkConsumer
 from actors.operators.contract.operator import Operator, Output, label_of
 from actors.protocol.elements import ACTIVE, IDLE, Event, LatencyMarker, Watermark
 from flinkray.batches.batch import Batch
+from flinkray.errors import IncompatibleStateError
 from flinkray.types.records import OutputTag, Timestamp
 
 
@@ -236,9 +237,13 @@ def combined(outputs: Sequence[Output], generator: random.Random | None = None) 
 
 
 def name_operator(error: Exception, operator: Operator) -> None:
-    """Adds a note to an error that names the innermost operator which it passes."""
+    """Adds a note to an error that names the innermost operator which it passes; and to one about its state, the uid
+    by which that is found."""
     if not any(note.startswith(_NOTE) for note in getattr(error, "__notes__", ())):
         error.add_note(f"raised in {label_of(operator.context)}")
+        uid = operator.context.uid
+        if isinstance(error, IncompatibleStateError) and uid is not None:
+            error.args = (f"{error} (its uid is {uid!r})",)
 
 
 @contextlib.contextmanager

@@ -26,7 +26,16 @@ from flinkray import persistent_names as names_of_flinkray
 from flinkray.batches import pickling
 from flinkray.connectors.files.commits import FileCommittable
 from flinkray.connectors.sequence.source import NumberRange
-from flinkray.persistence import UnknownNameError, UnnamedClassWarning, dumps, has_paths, load, loads, named
+from flinkray.persistence import (
+    UnknownNameError,
+    UnnamedClassWarning,
+    dumps,
+    has_modules,
+    has_paths,
+    load,
+    loads,
+    named,
+)
 from flinkray.transformations.operator_factories import ChainingStrategy, OperatorFactory
 from flinkray.transformations.partitioning import Partitioner
 from graphs import job_graph
@@ -155,6 +164,14 @@ def test_names_do_not_look_like_paths() -> None:
     assert not has_paths(dumps([Row(a=FileCommittable("a", "b")), Window]))
     assert has_paths(pickle.dumps(FileCommittable("a", "b")))
     assert has_paths(pickle.dumps(StoredJob))
+
+
+def test_modules_of_the_users_are_not_taken_for_ours_whatever_their_names() -> None:
+    assert has_modules(pickle.dumps(FileCommittable("a", "b")))
+    assert not has_modules(dumps([Row(a=FileCommittable("a", "b")), Window]))
+    of_a_module_below = pickle.dumps(paths_in)
+    assert has_paths(of_a_module_below)
+    assert not has_modules(of_a_module_below)
 
 
 def test_a_row_is_named_by_every_pickler() -> None:

@@ -153,6 +153,15 @@ def test_what_a_program_says_of_former_names_holds_once_and_not_for_its_own_snap
         assert max(counts) == (4 if "numbers" in kind else 5), "the row from before the restart counts"
 
 
+def test_the_uid_by_which_the_state_was_found_is_named() -> None:
+    def build(stream: DataStream, given: dict[str, Aggregate]) -> DataStream:
+        return stream.key_by("k").aggregate(**given).uid("totals")
+
+    saved = after_three_rows(build, n=Count())
+    with pytest.raises(IncompatibleStateError, match=r"operator 'Keyed Aggregation'.*\(its uid is 'totals'\)"):
+        harness(build, saved, rows=Count())
+
+
 def test_two_aggregates_may_swap_their_names() -> None:
     build = KINDS["tumbling"]
     with harness(build, a=Max("v"), b=Max("w")) as before:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copyreg
 import datetime
 import os
 import random
@@ -24,12 +25,14 @@ from actors.state.rocksdb import store as disk_store
 from actors.state.rocksdb.checkpoint_files import UploadedFiles
 from actors.state.rocksdb.states import Codec, pickled_length
 from actors.state.rocksdb.store import RocksDbStore, load_rocksdict
+from actors.state.snapshots.keyed_parts import FirstStateFacts, StateFacts
 from actors.state.snapshots.pickling import KeyPickler, dumps
 from actors.state.snapshots.snapshot import OperatorSnapshot
 from flinkray.errors import MissingDependencyError
 from flinkray.persistence import loads
 from flinkray.state.descriptors import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 from flinkray.types.rows import Row
+from flinkray.types.type_info import Types
 from graphs.key_groups import key_group_range
 from tests.support.keyed_state import CHECKPOINT, MAX_PARALLELISM, SAVEPOINT, BackendFactory, group_of, snapshot_of
 from tests.support.operators import ManualClock
@@ -107,6 +110,41 @@ def test_a_restored_backend_goes_on_with_the_files_of_its_job_and_of_no_other(fa
         writer = RecordingStateWriter()
         write_snapshot(snapshot_of(after, options), writer)
         assert (writer.uploaded == []) == is_reused
+
+
+@pytest.mark.parametrize("parallelism", [1, 2])
+def test_values_in_files_of_increments_become_those_of_another_declared_type(
+    factory: BackendFactory, parallelism: int
+) -> None:
+    def rows(**types: Any) -> ListStateDescriptor:
+        return ListStateDescriptor("rows", Types.ROW_NAMED(list(types), list(types.values())))
+
+    backend = factory.make("rocksdb")
+    for key in range(50):
+        backend.set_current_key(key, group_of(key))
+        backend.get_list_state(rows(a=Types.INT())).add(Row(a=key))
+    snapshot = snapshot_of(backend, checkpoint_id=1)
+    write_snapshot(snapshot, RecordingStateWriter())
+    for _ in range(2):
+        after = factory.make("rocksdb", parallelism=parallelism)
+        owned = key_group_range(0, parallelism, MAX_PARALLELISM)
+        after.restore(restored_from([snapshot], owned))
+        state = after.get_list_state(rows(b=Types.STRING(), a=Types.DOUBLE()))
+        keys = [key for key in range(50) if group_of(key) in owned]
+        for key in keys:
+            after.set_current_key(key, group_of(key))
+            assert repr(list(state)) == repr([Row(b=None, a=float(key))])
+        assert keys
+        snapshot = snapshot_of(after, checkpoint_id=2)
+        write_snapshot(snapshot, RecordingStateWriter())
+
+
+def test_what_the_first_version_said_of_a_state_is_read_without_its_type() -> None:
+    facts = StateFacts.of(ValueStateDescriptor("v", int), "value")
+    fields = (facts.name, facts.kind, facts.has_ttl, facts.value_type, facts.key_type, facts.column)
+    made = copyreg.__newobj__(FirstStateFacts)  # type: ignore[attr-defined]
+    made.__setstate__(list(fields))
+    assert (made, made.column, made.declared) == (facts, facts.column, b"")
 
 
 @pytest.mark.parametrize("parallelism", [1, 2])
