@@ -96,10 +96,12 @@ class Evolution:
         if not self._names:
             return value if value is None or self._has_only_names else self._converter(value)
         if isinstance(value, dict):
-            return self._converted(value) if self._is_row(value) else value
+            return self._converted(value) if self._is_row(value, value) else value
         if isinstance(value, Row) and value._is_named:
+            if not self._is_row(value._fields, value):
+                return value
             values = self._converted(value.as_dict())
-            return row_class(tuple(values))(*values.values()) if self._is_row(value._fields) else value
+            return row_class(tuple(values))(*values.values())
         if isinstance(value, Row):
             return Row(*self._converted(self._by_position(value)).values())
         if self._class is not None and _is_of_former(value, self._class):
@@ -108,9 +110,13 @@ class Evolution:
             return type(value)(self._converted(self._by_position(value)).values())
         return value
 
-    def _is_row(self, names: Iterable[str]) -> bool:
-        """Whether something with these names has the former type."""
-        return not self._has_only_names or set(names) == set(self._names)
+    def _is_row(self, names: Iterable[str], value: Any) -> bool:
+        """Whether a value with these names has the former type."""
+        if self._has_only_names:
+            return set(names) == set(self._names)
+        if not set(names).issubset(self._names):
+            raise TypeChangeError(f"it holds {value!r}, which has other fields than were declared; keep the old type")
+        return True
 
     def _by_position(self, value: Sequence[Any]) -> dict[str, Any]:
         if self._has_only_names or len(value) != len(self._names):

@@ -178,6 +178,17 @@ def test_values_without_names_have_their_fields_in_the_declared_order(
     assert repr(found) == repr(expected)
 
 
+@pytest.mark.parametrize("kind", KINDS[:4])
+@each_backend
+@pytest.mark.parametrize("value", [Row(x=1), {"x": 1}])
+def test_a_value_with_other_fields_than_were_declared_is_refused_not_emptied(
+    kind: str, backend: str, value: Any
+) -> None:
+    saved = saved_with(kind, backend, named(a=LONG), value)
+    with pytest.raises(IncompatibleStateError, match="has other fields than were declared"):
+        restored(kind, backend, named(a=LONG, b=TEXT), saved)
+
+
 @each_kind
 @each_backend
 def test_a_field_goes_with_permission_only(kind: str, backend: str) -> None:
