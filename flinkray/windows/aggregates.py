@@ -19,9 +19,11 @@ class _StateOrigin(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
     """Where the state of an aggregate comes from when a job goes on from one whose aggregates were others."""
 
     former_name: str | None = None
+    """The name that it had (`renamed_from`)."""
     former: object = None
-    """The Aggregate that it was; None: the same."""
+    """The Aggregate that it was under that name; None: the same."""
     starts_empty: bool = False
+    """Whether it may start empty (`from_now_on`)."""
 
 
 class Aggregate(_StateOrigin, frozen=True):
