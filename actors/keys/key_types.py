@@ -61,14 +61,22 @@ class KeyTypes:
                 raise TypeMismatchError(f"{where}: {error}") from None
         self._types = unified
 
+    def written(self) -> bytes:
+        """The types as a snapshot that has keys holds them; empty before the first key."""
+        return b"" if self._types is None else bytes(_schema_of(self._types).serialize())
+
     def add_to(self, snapshot: OperatorSnapshot) -> None:
-        """Adds the types to a snapshot that has keys."""
+        """Adds the types to a snapshot that has keys, as a part of their own."""
         if self._types is not None:
-            snapshot.add_list(_PART, [bytes(_schema_of(self._types).serialize())], ListMode.UNION)
+            snapshot.add_list(_PART, [self.written()], ListMode.UNION)
 
     def restore(self, restored: RestoredState) -> None:
-        """Takes over the types of the keys in a snapshot; one of an earlier version has none."""
-        for written in restored.items(_PART):
+        """Takes over the types that `add_to` put into a snapshot; one of an earlier version has none."""
+        self.restore_written(restored.items(_PART))
+
+    def restore_written(self, of_subtasks: Iterable[bytes]) -> None:
+        """Takes over the types of the keys of all former subtasks."""
+        for written in filter(None, of_subtasks):
             types = pa.ipc.read_schema(pa.py_buffer(written)).types
             self._types = types if self._types is None else _of_all(self._types, types)
         self._saved = self._types

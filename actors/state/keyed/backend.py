@@ -270,7 +270,7 @@ class AbstractKeyedStateBackend(ABC):
     def _changed(self, saved: StateFacts, field: str, old: str, new: str, way_out: str) -> IncompatibleStateError:
         return IncompatibleStateError(
             f"{self._where}: state {saved.name!r} was saved with {field}={old}, and this program declares it with "
-            f"{field}={new}: {way_out}"
+            f"{field}={new}; {way_out}"
         )
 
     def _check_one_type(self, one: StateFacts | None, other: StateFacts) -> None:

@@ -233,8 +233,8 @@ def _converter(what: str, old: pa.DataType, new: pa.DataType) -> Callable[[Any],
     if pa.types.is_integer(old) and old.bit_width <= _WHOLE_BITS.get(new, 0):
         return float
     raise TypeChangeError(
-        f"{what} was {old} and is {new} now, which may not hold the same values; keep the old type, or give the new "
-        "state another name"
+        f"keep the old type, or give the new state another name: {what} was {old} and is {new} now, which may not hold "
+        "the same values"
     )
 
 

@@ -144,12 +144,11 @@ class RowWindowOperator(CallingOperator, AlignedWindowOperator):
     # -- snapshots
 
     def snapshot_state(self, checkpoint_id: int, options: CheckpointOptions) -> OperatorSnapshot:
-        snapshot = self._snapshot_subtask()
+        snapshot = self._snapshot_subtask(key_types=self._key_types.written() if self._by_window else b"")
         frozen = {start: by_key.freeze() for start, by_key in self._by_window.items()}
         if frozen:
             watermark, tables, size = self._watermark, KeyedTables.of(self.context), self._times.size
             snapshot.add_keyed(_STATE, lambda: contents_table(frozen, watermark, size, tables), tables.owned)
-            self._key_types.add_to(snapshot)
         self._calls.snapshot_state(checkpoint_id, options, snapshot)
         return snapshot
 
@@ -160,7 +159,7 @@ class RowWindowOperator(CallingOperator, AlignedWindowOperator):
 
     def _restore(self, restored: RestoredState) -> None:
         self._restore_subtask(restored)
-        self._key_types.restore(restored)
+        self._key_types.restore_written(self._former_key_types)
         where = label_of(self.context)
         for start, key, key_group, contents, fired_until in restored_contents(
             restored.keyed(_STATE), self._times.size, where

@@ -50,6 +50,8 @@ class TimedOperator(Operator):
         self._watermark: int = MIN_TIMESTAMP
         self._event_time: int = MIN_TIMESTAMP
         """The watermark, also where the clock decides."""
+        self._former_key_types: list[bytes] = []
+        """The types of keys in the restored state, of each former subtask."""
         self._timer: Any = None
         self._timer_at: int | None = None
 
@@ -146,10 +148,11 @@ class TimedOperator(Operator):
 
     # -- snapshots
 
-    def _snapshot_subtask(self, next_position: int = 0) -> OperatorSnapshot:
-        """The state that is neither by key nor by window: the watermark, and the number of the next row."""
+    def _snapshot_subtask(self, next_position: int = 0, key_types: bytes = b"") -> OperatorSnapshot:
+        """The state that is neither by key nor by window: the watermark, the number of the next row, what windows there
+        are, and the types of keys that are pickled."""
         snapshot = OperatorSnapshot()
-        subtask = (self.context.subtask_index, self._watermark, next_position, self._state_windows)
+        subtask = (self.context.subtask_index, self._watermark, next_position, self._state_windows, key_types)
         snapshot.add_list(_SUBTASK, [subtask], ListMode.UNION)
         return snapshot
 
@@ -163,7 +166,9 @@ class TimedOperator(Operator):
             IncompatibleStateError: the state is that of windows of another operator, and would be lost.
         """
         subtasks = restored.items(_SUBTASK)
-        self._check_contents(restored, {windows for _, _, _, *rest in subtasks for windows in rest})
+        written = [rest for _, _, _, *rest in subtasks if rest]  # an earlier version wrote no more
+        self._check_contents(restored, {windows for windows, _ in written})
+        self._former_key_types = [key_types for _, key_types in written]
         own = [each for each in subtasks if each[0] == self.context.subtask_index]
         relevant = own if own and not restored.is_rescaled else subtasks
         self._watermark = min((watermark for _, watermark, *_ in relevant), default=int(MIN_TIMESTAMP))
