@@ -1,4 +1,4 @@
-"""L1, S1, M1 and C1: what is measured of flinkray alone, each run in processes of its own."""
+"""L1, S1, M1, C1 and K1: what is measured of flinkray alone, each run in processes of its own."""
 
 from __future__ import annotations
 
@@ -14,18 +14,21 @@ from benchmarks.workloads import c1, l1
 
 LATENCY_SECONDS = 15
 MEMORY_ROWS = 20_000_000
+STATE_KEYS = (1_000_000, 5_000_000, 20_000_000)
 SPECIAL = {
     "L1": "latency from a row's making to the sink: p50, p99, p99.9",
     "S1": "from execute() to the first result, with and without a running Ray",
     "C1": "calls that take the same time for any number of rows: rows a second, and how long checkpoints take",
     "M1": "peak memory of the process tree and of the object store while W2d runs into a slow sink",
+    "K1": "keyed state in rocksdb between checkpoints, with 1, 5 and 20 million keys; --rows: with so many keys",
 }
 Values = dict[str, list[float]]
 """What was measured -> its value in each run."""
 
 
 def measure(workload: str, target: str, settings: Settings, tell: Callable[[str], None]) -> list[Figures]:
-    return {"L1": _latency, "S1": _start_up, "M1": _memory, "C1": _calls}[workload](target, settings, tell)
+    measures = {"L1": _latency, "S1": _start_up, "M1": _memory, "C1": _calls, "K1": _state}
+    return measures[workload](target, settings, tell)
 
 
 def _latency(target: str, settings: Settings, tell: Callable[[str], None]) -> list[Figures]:
@@ -56,6 +59,14 @@ def _memory(target: str, settings: Settings, tell: Callable[[str], None]) -> lis
     rows = settings.rows or MEMORY_ROWS
     arguments = ["--parallelism", settings.parallelism, "--rows", rows]
     return _figures("M1", target, "MiB", rows, settings.parallelism, _runs("m1", target, arguments, settings, tell))
+
+
+def _state(_target: str, settings: Settings, tell: Callable[[str], None]) -> list[Figures]:
+    figures: list[Figures] = []
+    for keys in STATE_KEYS if settings.rows is None else (settings.rows,):
+        values = _runs("k1", "local", ["--keys", keys], settings, tell)
+        figures += _figures("K1", f"{keys:,} keys", "", keys, 1, values)
+    return figures
 
 
 def _runs(

@@ -449,6 +449,13 @@ STATE_MEMORY = option(
     valid=at_least(1 << 20),
     unit="bytes",
 )
+STATE_PARTITIONED_INDEX_FILTERS = option(
+    "state.backend.rocksdb.memory.partitioned-index-filters",
+    _bool,
+    True,
+    "Whether rocksdb cuts the index and the filter of a file into blocks, of which only those that are needed take "
+    "memory; else each is read as a whole, and does not fit the cache from a few hundred thousand keys on.",
+)
 SAVEPOINT_PATH = option(
     "execution.state-recovery.path", _str, "", "The savepoint, or retained checkpoint, that a job starts from."
 )

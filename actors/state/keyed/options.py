@@ -21,6 +21,8 @@ class StateOptions(Struct, frozen=True):
     """The size of write buffers and block cache of each RocksDB."""
     may_drop_fields: bool = options.ALLOW_REMOVED_FIELDS.default
     """Whether rows in restored state lose fields that are not declared any more."""
+    has_partitioned_index_filters: bool = options.STATE_PARTITIONED_INDEX_FILTERS.default
+    """Whether the index and filter of a file of RocksDB are cut into blocks."""
 
     @staticmethod
     def of(configuration: Configuration) -> StateOptions:
@@ -30,4 +32,5 @@ class StateOptions(Struct, frozen=True):
             configuration.get(options.STATE_LOCAL_DIRECTORY),
             configuration.get(options.STATE_MEMORY),
             configuration.get(options.ALLOW_REMOVED_FIELDS),
+            configuration.get(options.STATE_PARTITIONED_INDEX_FILTERS),
         )

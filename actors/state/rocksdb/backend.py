@@ -90,7 +90,9 @@ class RocksDbKeyedStateBackend(AbstractKeyedStateBackend):
     @property
     def _store(self) -> RocksDbStore:
         if self._opened is None:
-            self._opened = RocksDbStore(self._store_directory, self._options.memory_bytes)
+            self._opened = RocksDbStore(
+                self._store_directory, self._options.memory_bytes, self._options.has_partitioned_index_filters
+            )
             # At exit this runs before `_removal`, which is older.
             self._closing = weakref.finalize(self, self._opened.close)
         return self._opened

@@ -50,13 +50,14 @@ class RocksDbStore:
 
     Args:
         memory_bytes: the size of write buffers and block cache together.
+        is_partitioned: whether the files that it writes have partitioned indexes and filters; it reads both kinds.
     """
 
-    def __init__(self, directory: str, memory_bytes: int) -> None:
+    def __init__(self, directory: str, memory_bytes: int, is_partitioned: bool = True) -> None:
         self._rocksdict = load_rocksdict()
         self._directory = directory
         os.makedirs(directory, exist_ok=True)
-        self._db = self._rocksdict.Rdict(directory, _options(self._rocksdict, memory_bytes))
+        self._db = self._rocksdict.Rdict(directory, _options(self._rocksdict, memory_bytes, is_partitioned))
         without_log = self._rocksdict.WriteOptions()
         without_log.disable_wal = True
         self._db.set_write_options(without_log)
@@ -189,7 +190,7 @@ def read_directory(directory: str, memory_bytes: int) -> tuple[Items, Callable[[
     """Opens the files of a store for reading: its entries, and a function that closes them."""
     rocksdict = load_rocksdict()
     access = rocksdict.AccessType.read_only()
-    db = rocksdict.Rdict(directory, _options(rocksdict, memory_bytes), access_type=access)
+    db = rocksdict.Rdict(directory, _options(rocksdict, memory_bytes, True), access_type=access)
     return lambda first, prefix: _seek(db.iter(), first, prefix), db.close
 
 
@@ -220,7 +221,7 @@ def _end_of(prefix: bytes) -> bytes:
     return last[:-1] + bytes([last[-1] + 1]) if last else b""
 
 
-def _options(rocksdict: Any, memory_bytes: int) -> Any:
+def _options(rocksdict: Any, memory_bytes: int, is_partitioned: bool) -> Any:
     options = rocksdict.Options(raw_mode=True)
     options.create_if_missing(True)
     # One buffer takes writes while another is flushed; together with the cache they are the whole budget.
@@ -231,6 +232,12 @@ def _options(rocksdict: Any, memory_bytes: int) -> Any:
     tables.set_cache_index_and_filter_blocks(True)
     tables.set_pin_l0_filter_and_index_blocks_in_cache(True)
     tables.set_bloom_filter(10, False)
+    if is_partitioned:
+        # The cache has up to 64 shards, and what is larger than a shard is read and checked again at each access: so is
+        # the whole filter of a file with some hundred thousand keys.
+        tables.set_index_type(rocksdict.BlockBasedIndexType.two_level_index_search())
+        tables.set_partition_filters(True)
+        tables.set_pin_top_level_index_and_filter(True)
     options.set_block_based_table_factory(tables)
     options.set_compression_type(rocksdict.DBCompressionType.lz4())
     # Compaction by levels would rewrite, and so upload again, nearly all files at every fourth checkpoint, as keys

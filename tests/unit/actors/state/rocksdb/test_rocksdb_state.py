@@ -514,6 +514,28 @@ def test_state_that_is_filled_and_cleared_again_and_again_does_not_pass_over_all
     store._db = database
 
 
+def bytes_read() -> int:
+    """What this process has read from files so far, be they in the system's memory or not."""
+    lines = Path("/proc/self/io").read_text().splitlines()
+    return int(next(line.split()[1] for line in lines if line.startswith("rchar:")))
+
+
+@pytest.mark.parametrize("is_partitioned", [True, False])
+def test_a_read_takes_a_few_blocks_of_a_file_however_many_keys_it_has(tmp_path: Path, is_partitioned: bool) -> None:
+    store: Any = RocksDbStore(str(tmp_path / "db"), 1 << 20, is_partitioned)
+    keys = range(500_000)
+    for key in keys:
+        store.put(key.to_bytes(8), b"value")
+    store._db.compact_range(None, None)
+    assert len(list((tmp_path / "db").glob("*.sst"))) == 1
+    chosen = random.Random(0).sample(keys, 100)
+    before = bytes_read()
+    assert all(store.get(key.to_bytes(8)) == b"value" for key in chosen)
+    of_each = (bytes_read() - before) / len(chosen)
+    store.close()
+    assert (of_each < 50_000) == is_partitioned, f"{of_each:,.0f} bytes are read for an entry"
+
+
 def test_reading_ends_with_the_prefix_and_not_with_the_next_entry_that_is_left(tmp_path: Path) -> None:
     store: Any = RocksDbStore(str(tmp_path / "db"), 1 << 20)
     store.put(b"a1", b"value")
