@@ -80,6 +80,8 @@ class FileStateWriter:
         self._position = 0
         self._uploaded: list[str] = []
         self._is_aborted = False
+        self._failure: CheckpointError | None = None
+        """The file system's error that ended the writer."""
 
     def write(self, data: bytes | memoryview) -> StateBytes:
         """
@@ -87,8 +89,7 @@ class FileStateWriter:
             CheckpointError: names the file, and why it cannot be written; the other methods raise it as well.
         """
         view = memoryview(data).cast("B")
-        if self._is_aborted:
-            raise CheckpointError(f"the snapshot of {self._name!r} was given up; nothing more can be written for it")
+        self._check_goes_on()
         if view.nbytes <= self._inline_left:
             self._inline_left -= view.nbytes
             return _inline(bytes(view))
@@ -98,7 +99,12 @@ class FileStateWriter:
 
     def write_with(self, write: Callable[[IO[bytes]], None]) -> StateBytes:
         stream = _SpillingStream(self._inline_left, lambda: self._position, self._append)
-        write(cast(IO[bytes], stream))
+        try:
+            write(cast(IO[bytes], stream))
+        except Exception:
+            # Arrow's writers write once more while they are closed, and so hide the first error behind a second one.
+            self._check_goes_on()
+            raise
         in_memory = stream.in_memory()
         if in_memory is not None:
             return self.write(in_memory)
@@ -151,14 +157,21 @@ class FileStateWriter:
             self._file.write(data)
             self._position += data.nbytes
 
+    def _check_goes_on(self) -> None:
+        """Raises the error that ended the writer, if it has ended."""
+        if self._failure is not None:
+            raise self._failure
+        if self._is_aborted:
+            raise CheckpointError(f"the snapshot of {self._name!r} was given up; nothing more can be written for it")
+
     @contextmanager
     def _giving_up_on_errors(self, path: str) -> Iterator[None]:
-        if self._is_aborted:
-            raise CheckpointError(f"the snapshot of {self._name!r} was given up; {path} cannot be written for it")
+        self._check_goes_on()
         try:
             yield
         except (OSError, pa.ArrowException) as error:
             failure = CheckpointError(f"cannot write state of {self._name!r} to {path}: {reason(error)}")
+            self._failure = failure
             try:
                 self.abort()
             except CheckpointError as left:
