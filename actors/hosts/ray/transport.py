@@ -20,8 +20,9 @@ from msgspec import Struct
 from ray.exceptions import RayError
 
 from actors.hosts.ray.cluster import NAMESPACE
+from actors.hosts.ray.deaths import first_line
 from actors.hosts.ray.metrics import RayMetrics
-from actors.hosts.ray.watches import ActorHandle, Watches, first_line
+from actors.hosts.ray.watches import ActorHandle, Watches
 from actors.protocol.data_messages import DataMessage, SendTaskEvent
 from actors.protocol.ports import (
     Address,

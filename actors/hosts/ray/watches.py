@@ -9,8 +9,9 @@ from typing import Any
 
 import ray
 from msgspec import Struct, field
-from ray.exceptions import ActorUnavailableError, RayTaskError
+from ray.exceptions import ActorUnavailableError
 
+from actors.hosts.ray.deaths import cause_of_death
 from actors.hosts.ray.lives import ActorEntry, is_refused, read_entry
 from actors.protocol.ports import Address
 
@@ -123,7 +124,7 @@ class Watches:
                 return
             watch.attempt += 1
             if not watch.restarts and not isinstance(error, ActorUnavailableError):
-                self._finish(watch, first_line(error))
+                self._finish(watch, cause_of_death(error))
                 return
         # On another thread, as the present one is Ray's and must not wait for Ray.
         name = f"look at {watch.address}"
@@ -142,7 +143,7 @@ class Watches:
                     return
                 self._learn(watch, entry.life)
                 if entry.is_dead:
-                    self._finish(watch, first_line(error))
+                    self._finish(watch, cause_of_death(error))
                     return
             if not watch.restarts and entry.process is not None and self._is_refused(entry.process):
                 with self._lock:
@@ -176,11 +177,3 @@ class Watches:
     def _finish(self, watch: _ActorWatch, cause: str) -> None:
         del self._watches[watch.address]
         self._report(watch.address, cause, True)
-
-
-def first_line(error: BaseException | None) -> str:
-    """The first line of an error of Ray's, without the place where it was raised."""
-    if isinstance(error, RayTaskError):
-        error = error.cause  # the text of a RayTaskError begins with that place
-    text = str(error).strip() if error is not None else ""
-    return f"{type(error).__name__}: {text.splitlines()[0]}" if text else "the endpoint ended"
