@@ -33,6 +33,11 @@ from flinkray.persistence import dumps, loads
 
 Origin = Literal["user", "external", "internal"]
 
+LONGEST_TEXT = 64 << 10
+"""Characters of an error's message or traceback that are kept: they go through all masters, into logs and listings."""
+_LARGEST_PICKLE = 1 << 20
+"""Bytes of the pickle of an exception that is kept beside its text."""
+
 
 class FlinkrayError(Exception):
     """Base of all: catch it to catch everything that flinkray raises on purpose."""
@@ -183,12 +188,14 @@ class ErrorInfo:
         except Exception:
             # Many exception classes cannot be rebuilt from their args; their text is kept instead.
             pickled = None
+        if pickled is not None and len(pickled) > _LARGEST_PICKLE:
+            pickled = None
         # An error that the user can mend says itself where; the runtime's frames would only hide that.
         is_user_error = isinstance(error, FlinkrayError) and error.origin == "user"
         return ErrorInfo(
             type_name=type(error).__name__,
-            message=str(error),
-            traceback_text="" if is_user_error else "".join(traceback.format_exception(error)),
+            message=cut(str(error)),
+            traceback_text="" if is_user_error else cut("".join(traceback.format_exception(error))),
             pickled=pickled,
             is_recoverable=all(getattr(each, "is_recoverable", True) for each in _causes(error)),
             partition_id=next((each.partition_id for each in _causes(error) if isinstance(each, PartitionError)), None),
@@ -214,6 +221,14 @@ class ErrorInfo:
                     error.add_note(self.traceback_text)
                 return error
         return FlinkrayError(str(self))
+
+
+def cut(text: str) -> str:
+    """The text, or its beginning and its end where it is longer than LONGEST_TEXT."""
+    if len(text) <= LONGEST_TEXT:
+        return text
+    kept = LONGEST_TEXT // 2 - 50
+    return f"{text[:kept]}\n... ({len(text) - 2 * kept:,} characters are left out) ...\n{text[-kept:]}"
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:

@@ -8,6 +8,7 @@ from actors.coordinators.collect_coordinator import CollectCoordinator
 from actors.coordinators.source_coordinator import SourceCoordinator
 from flinkray.connectors.collect.sink import CollectSink
 from flinkray.errors import FlinkrayError, operator_label
+from flinkray.functions.python_path import WAYS_TO_BRING_MODULES
 from flinkray.persistence import loads
 from flinkray.transformations.operator_factories import SinkFactory, SourceFactory
 from graphs.job_graph import CoordinatorConfig
@@ -35,7 +36,7 @@ def create_coordinator(
     except Exception as error:
         raise FlinkrayError(
             f"{operator_label(config.operator_name)}: its code cannot be loaded at the JobMaster "
-            f"({type(error).__name__}: {error}); is every module that it imports installed on the cluster?"
+            f"({type(error).__name__}: {error}); {WAYS_TO_BRING_MODULES}"
         ) from error
     if isinstance(factory, SourceFactory):
         return SourceCoordinator(config.operator_name, factory.source, factory.watermark_strategy, context, alignment)

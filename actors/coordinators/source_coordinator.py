@@ -20,7 +20,7 @@ from actors.protocol.operator_events import (
     WatermarkLimited,
     WatermarkReported,
 )
-from actors.user_code.errors import NO_VALUE, user_function_error
+from actors.user_code.errors import NO_VALUE, is_of_user, raise_attributed, user_function_error
 from flinkray.batches.pickling import dumps
 from flinkray.connectors.source import Source, SplitEnumerator
 from flinkray.errors import CheckpointError, FlinkrayError
@@ -127,10 +127,8 @@ class SourceCoordinator(OperatorCoordinator):
                 for subtask_index, events in self._waiting.items()
             }
             state = dumps(SourceCoordinatorSnapshot(enumerator.snapshot_state(checkpoint_id), waiting))
-        except Exception as error:
-            raise user_function_error(
-                self._operator_name, f"enumerator, snapshot_state({checkpoint_id})", NO_VALUE, error
-            ) from error
+        except BaseException as error:
+            raise_attributed(self._operator_name, f"enumerator, snapshot_state({checkpoint_id})", NO_VALUE, error)
         self._assigned.cut(checkpoint_id)
         return state
 
@@ -227,7 +225,9 @@ class SourceCoordinator(OperatorCoordinator):
     def _guard(self, method: str, call: Callable[[], None]) -> None:
         try:
             call()
-        except Exception as error:
+        except BaseException as error:
+            if not is_of_user(error):
+                raise
             failure = user_function_error(self._operator_name, f"enumerator, {method}", NO_VALUE, error)
             failure.__cause__ = error
             self._context.fail_job(failure)

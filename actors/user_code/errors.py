@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+import threading
 import traceback
 from collections.abc import Iterator
 from typing import Any, NoReturn
@@ -16,7 +17,7 @@ import flinkray
 import graphs
 from actors.operators.contract.operator import OperatorContext
 from flinkray.batches.row_codec import short_repr
-from flinkray.errors import FlinkrayError, UserFunctionError
+from flinkray.errors import FlinkrayError, UserFunctionError, cut
 
 _FRAMEWORK_DIRECTORIES = tuple(
     os.path.dirname(os.path.abspath(package.__file__)) + os.sep
@@ -35,8 +36,8 @@ def user_function_error(operator: str, subtask: str, value: Any, error: BaseExce
         operator,
         subtask,
         "" if value is NO_VALUE else short_repr(value),
-        f"{type(error).__name__}: {_message(error)}",
-        user_traceback(error),
+        cut(f"{type(error).__name__}: {_message(error)}"),
+        cut(user_traceback(error)),
     )
 
 
@@ -98,13 +99,19 @@ def raise_attributed(operator: str, subtask: str, value: Any, error: BaseExcepti
     Errors of flinkray itself are raised as they are, and so is what came from elsewhere while the function ran: that
     its task is cancelled, or Ctrl-C.
     """
-    if isinstance(error, FlinkrayError) or not _is_of_user(error):
+    if isinstance(error, FlinkrayError) or not is_of_user(error):
         raise error
     raise user_function_error(operator, subtask, value, error) from error
 
 
-def _is_of_user(error: BaseException) -> bool:
+def is_of_user(error: BaseException) -> bool:
+    """Whether it is the user's own code that raised it, and not what ends that code from outside."""
     if isinstance(error, Exception | SystemExit):
         return True
+    if isinstance(error, KeyboardInterrupt):
+        return threading.current_thread() is not threading.main_thread()  # where Python raises it at Ctrl-C
+    if isinstance(error, GeneratorExit):
+        innermost = list(traceback.walk_tb(error.__traceback__))[-1:]  # that of a generator of ours if it is closed
+        return any(not _is_framework(frame.f_code.co_filename) for frame, _ in innermost)
     asyncio = sys.modules.get("asyncio")  # importing it takes time, and code that raises its errors has done so
     return asyncio is not None and isinstance(error, asyncio.CancelledError)

@@ -11,6 +11,13 @@ from pathlib import Path
 from flinkray.config.configuration import Configuration
 from flinkray.config.options import PYTHON_PATH
 
+WAYS_TO_BRING_MODULES = (
+    "each module that it imports must be on every node: install it there, submit the program with `ray job submit "
+    "--working-dir .`, begin it with ray.init(runtime_env={'working_dir': '.'}), or send the module's code along with "
+    "cloudpickle.register_pickle_by_value(module)"
+)
+"""What an error says where a program's code cannot be loaded in another process."""
+
 
 def own_directories() -> str:
     """The directories in which this process looks for modules, without those of Python itself and of installed

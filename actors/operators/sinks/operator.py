@@ -82,7 +82,7 @@ class SinkOperator(Operator):
             self._commit(committables)
             self._functions.open(TaskRuntimeContext(self.context))
             self._writer = self._sink.create_writer(ConnectorContext(self.context), states)
-        except Exception as error:
+        except BaseException as error:
             self._raise(error)
 
     def recover_finished(self, restored: RestoredState) -> None:
@@ -94,7 +94,7 @@ class SinkOperator(Operator):
                 return
             self._committer = self._sink.create_committer()
             self._commit(self._restored_committables)
-        except Exception as error:
+        except BaseException as error:
             self._raise(error)
         finally:
             self.close()
@@ -102,7 +102,7 @@ class SinkOperator(Operator):
     def process_batch(self, batch: Batch, input_index: int = 0) -> None:
         try:
             self._opened_writer.write(batch)
-        except Exception as error:
+        except BaseException as error:
             self._raise(error)
 
     def on_watermark(self, timestamp: Timestamp) -> None:
@@ -132,7 +132,7 @@ class SinkOperator(Operator):
                 self._commit_prepared(None)
                 self._commit(self._unprotected)
                 self._unprotected = []
-        except Exception as error:
+        except BaseException as error:
             self._raise(error)
 
     # -- checkpoints ---------------------------------------------------------------------------------------------
@@ -152,7 +152,7 @@ class SinkOperator(Operator):
             if state is not None:
                 snapshot.add_list(_WRITER, [state])
             self._functions.snapshot_state(checkpoint_id, snapshot)
-        except Exception as error:
+        except BaseException as error:
             self._raise(error)
         return snapshot
 
@@ -160,7 +160,7 @@ class SinkOperator(Operator):
         try:
             self._commit_prepared(checkpoint_id)
             self._opened_writer.notify_checkpoint_complete(checkpoint_id)
-        except Exception as error:
+        except BaseException as error:
             self._raise(error)
 
     def close(self) -> None:
@@ -208,13 +208,13 @@ class SinkOperator(Operator):
         assert self._writer is not None, "the task opens its operators before anything else"
         return self._writer
 
-    def _raise(self, error: Exception) -> NoReturn:
+    def _raise(self, error: BaseException) -> NoReturn:
         raise_attributed(self.context.operator_name, self.context.subtask, NO_VALUE, error)
 
 
-def _error_of(step: Callable[[], None]) -> Exception | None:
+def _error_of(step: Callable[[], None]) -> BaseException | None:
     try:
         step()
-    except Exception as error:
+    except BaseException as error:
         return error
     return None

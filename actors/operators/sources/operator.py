@@ -101,7 +101,7 @@ class SourceOperator(Operator):
             self._reader = self._source.create_reader(_ReaderContext(self))
             self._restore_splits()
             self._reader.start()
-        except Exception as error:
+        except BaseException as error:
             self._raise(error)
         self._repeat("watermarks", context.auto_watermark_interval_ms, self._on_periodic)
         if self._strategy.alignment_group is not None:
@@ -112,7 +112,7 @@ class SourceOperator(Operator):
         snapshot = OperatorSnapshot()
         try:
             snapshot.add_list(_SPLITS, self._kept_splits(self._opened_reader.snapshot_state(checkpoint_id)))
-        except Exception as error:
+        except BaseException as error:
             self._raise(error)
         return snapshot
 
@@ -131,7 +131,7 @@ class SourceOperator(Operator):
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
         try:
             self._opened_reader.notify_checkpoint_complete(checkpoint_id)
-        except Exception as error:
+        except BaseException as error:
             self._raise(error)
 
     def finish(self) -> None:
@@ -141,7 +141,10 @@ class SourceOperator(Operator):
         self._cancel_timers()
         self._listener = None
         if self._reader is not None:
-            self._reader.close()
+            try:
+                self._reader.close()
+            except BaseException as error:
+                self._raise(error)
 
     def forget(self) -> None:
         """Drops nothing: threads of the reader may still announce rows."""
@@ -194,7 +197,7 @@ class SourceOperator(Operator):
     def _poll(self) -> PollResult:
         try:
             given = self._opened_reader.poll()
-        except Exception as error:
+        except BaseException as error:
             self._raise(error)
         finished = tuple(self._finished_splits)
         del self._finished_splits[: len(finished)]
@@ -262,7 +265,7 @@ class SourceOperator(Operator):
                     reader.handle_source_event(event.event)
                 case _:
                     raise TypeError(f"source {self._where!r} cannot handle {event!r}")
-        except Exception as error:
+        except BaseException as error:
             self._raise(error)
         self.announce()
 
@@ -354,7 +357,7 @@ class SourceOperator(Operator):
         self._paused = ahead
         try:
             is_done = self._opened_reader.pause_or_resume_splits(sorted(to_pause), sorted(to_resume))
-        except Exception as error:
+        except BaseException as error:
             self._raise(error)
         if not is_done and not self.context.allows_unaligned_splits:
             raise InvalidProgramError(
@@ -403,7 +406,7 @@ class SourceOperator(Operator):
             timer.cancel()
         self._timers.clear()
 
-    def _raise(self, error: Exception) -> NoReturn:
+    def _raise(self, error: BaseException) -> NoReturn:
         raise_attributed(self.context.operator_name, self.context.subtask, NO_VALUE, error)
 
 

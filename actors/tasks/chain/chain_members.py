@@ -7,7 +7,7 @@ from msgspec import Struct
 from actors.protocol.task_messages import TaskDeployment
 from flinkray.errors import FlinkrayError
 from flinkray.functions.interfaces import CheckpointedFunction
-from flinkray.functions.python_path import add_directories
+from flinkray.functions.python_path import WAYS_TO_BRING_MODULES, add_directories
 from flinkray.persistence import loads
 from graphs.job_graph import OperatorCode, OperatorConfig
 
@@ -86,7 +86,7 @@ def _load(config: OperatorConfig, deployment: TaskDeployment) -> OperatorCode:
     except Exception as error:
         raise FlinkrayError(
             f"task {deployment.task_name!r}: the code of operator {config.name!r} cannot be loaded "
-            f"({type(error).__name__}: {error}); is every module that it imports installed on the cluster?"
+            f"({type(error).__name__}: {error}); {WAYS_TO_BRING_MODULES}"
         ) from error
     if not isinstance(code, OperatorCode):
         raise FlinkrayError(f"task {deployment.task_name!r}: operator {config.name!r} carries {type(code).__name__}")

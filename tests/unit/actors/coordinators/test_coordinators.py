@@ -378,5 +378,5 @@ def test_other_operators_have_none(job_master: FakeJobMaster) -> None:
 
 def test_code_that_cannot_be_loaded_at_the_job_master_is_named(job_master: FakeJobMaster) -> None:
     broken = CoordinatorConfig(OperatorId("id"), "numbers", b"cno.such.module\nname\n.")
-    with pytest.raises(FlinkrayError, match="operator 'numbers': its code cannot be loaded at the JobMaster"):
+    with pytest.raises(FlinkrayError, match=r"operator 'numbers': its code cannot be loaded at the JobMaster.*working"):
         create_coordinator(broken, job_master, WatermarkAlignment())

@@ -229,6 +229,8 @@ def test_code_that_cannot_be_loaded_fails_the_task_and_names_the_operator() -> N
     task.run_until_idle()
     assert task.states == ["FAILED"]
     assert "task 'a (1/2)': the code of operator 'a' cannot be loaded (ModuleNotFoundError" in str(task.error)
+    for way in ("ray job submit --working-dir", "ray.init(runtime_env=", "cloudpickle.register_pickle_by_value"):
+        assert way in str(task.error)
 
 
 def test_a_task_can_be_cancelled_before_it_starts() -> None:

@@ -453,7 +453,7 @@ def test_a_function_goes_on_with_the_state_that_it_had() -> None:
 
 
 def stop(value: int) -> Any:
-    raise SystemExit(3) if value == 7 else asyncio.CancelledError(f"for {value}")
+    raise {7: SystemExit(3), 9: GeneratorExit("end")}.get(value) or asyncio.CancelledError(f"for {value}")
 
 
 @pytest.mark.parametrize(
@@ -463,6 +463,8 @@ def stop(value: int) -> Any:
         (MapFactory(stop), 8, "CancelledError: for 8; the value was 8"),
         (FilterFactory(stop), 7, "SystemExit: 3; the value was 7"),
         (FlatMapFactory(lambda value: (stop(value) for _ in "a")), 8, "CancelledError: for 8; the value was 8"),
+        (MapFactory(stop), 9, "GeneratorExit: end; the value was 9"),
+        (FlatMapFactory(lambda value: (stop(value) for _ in "a")), 9, "GeneratorExit: end; the value was 9"),
     ],
 )
 def test_a_function_that_ends_its_thread_is_an_error_of_its_own(

@@ -285,6 +285,19 @@ def test_an_error_of_the_writer_names_the_sink() -> None:
     assert str(task.error).startswith("operator 'table' (subtask 1 of 2): OSError: disk full in write")
 
 
+@pytest.mark.parametrize("call", ["write", "flush", "close"])
+def test_a_writer_that_ends_its_thread_names_the_sink(call: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def end(*_arguments: Any, **_options: Any) -> None:
+        raise SystemExit("no")
+
+    monkeypatch.setattr(Writer, call, end)
+    task = sink_task(Table())
+    task.put(numbers(1), *END)
+    task.run_until_idle()
+    assert isinstance(task.error, UserFunctionError)
+    assert str(task.error).startswith("operator 'table' (subtask 1 of 2): SystemExit: no")
+
+
 def test_a_writer_that_prepares_commits_needs_a_committer() -> None:
     task = sink_task(Table(has_committer=False))
     task.put(numbers(1), *END)

@@ -337,6 +337,20 @@ def test_an_error_of_the_reader_fails_the_task_and_names_the_source() -> None:
     assert READERS[0].is_closed
 
 
+@pytest.mark.parametrize("call", ["add_splits", "poll"])
+def test_a_reader_that_ends_its_thread_fails_the_task_and_names_the_source(
+    call: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def end(*_arguments: Any) -> None:
+        raise SystemExit("no")
+
+    monkeypatch.setattr(Reader, call, end)
+    task = source_task()
+    give(task, Split("a", (numbers(1),)))
+    assert isinstance(task.error, UserFunctionError)
+    assert str(task.error).startswith("operator 'letters' (subtask 1 of 2): SystemExit: no")
+
+
 def test_a_reader_that_gives_something_else_fails_the_task_instead_of_ending_the_stream() -> None:
     task = source_task()
     READERS[0].poll = lambda: None  # type: ignore[method-assign,assignment,return-value]
