@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import posixpath
+import stat
 import uuid
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import pyarrow as pa
 from pyarrow import fs
@@ -124,6 +125,16 @@ def is_missing(system: fs.FileSystem, path: str) -> bool:
         return False
 
 
+def is_readable(system: fs.FileSystem, path: str) -> bool:
+    """Whether reading the path comes to an end: a pipe or device on the local disk may have none."""
+    if not isinstance(system, fs.LocalFileSystem):
+        return True
+    try:
+        return stat.S_ISREG(os.stat(path).st_mode)
+    except OSError:
+        return True  # whoever opens it learns what is wrong
+
+
 def reason(error: BaseException) -> str:
     """The text of a file system's error, in one line."""
     text = " ".join(str(error).split())
@@ -137,9 +148,16 @@ def read_file(system: fs.FileSystem, path: str) -> bytes:
         FileNotFoundError: there is no such file.
         CheckpointError: it cannot be read.
     """
+    return read_bytes(system, path, lambda stream: bytes(stream.read()))
+
+
+def read_bytes(system: fs.FileSystem, path: str, read: Callable[[pa.NativeFile], bytes]) -> bytes:
+    """What `read` takes of a file; raises what `read_file` does."""
+    if not is_readable(system, path):
+        raise CheckpointError(f"cannot read {path}: it is no file")
     try:
         with system.open_input_stream(path, compression=None) as stream:
-            return bytes(stream.read())
+            return read(stream)
     except FileNotFoundError:
         raise
     except (OSError, pa.ArrowException) as error:

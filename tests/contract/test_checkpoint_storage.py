@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import random
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -38,7 +39,7 @@ from actors.protocol.checkpoint_handles import (
 from actors.protocol.checkpoint_handles import RestoredPart as Restored
 from actors.state.snapshots.snapshot import KeyedTable, write_keyed_table
 from flinkray import filesystems
-from flinkray.errors import CheckpointError
+from flinkray.errors import CheckpointError, DamagedCheckpointError
 from graphs.execution_graph import ExecutionGraph, ExecutionVertexId
 from tests.support.checkpoints import (
     JOB,
@@ -403,6 +404,41 @@ def test_a_savepoint_can_be_moved_and_a_jobs_checkpoints_together(tmp_path: Path
     (found,) = load(str(tmp_path / "job" / "chk-1")).shared_files()
     assert found.path.startswith(str(tmp_path / "job" / "shared"))
     assert Path(found.path).read_bytes() == b"sorted"
+
+
+def pipe(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def endless_device(path: Path) -> None:
+    path.symlink_to("/dev/zero")
+
+
+def endless_file(path: Path) -> None:
+    path.touch()
+    os.truncate(path, 1 << 40)
+
+
+def endless_file_with_metadata(path: Path) -> None:
+    path.write_bytes(b"flinkray checkpoint 1\n%064d %d\n" % (0, 10**15))
+    os.truncate(path, 1 << 40)
+
+
+@pytest.mark.timeout(30)
+@pytest.mark.parametrize("make", [pipe, endless_device, endless_file, endless_file_with_metadata, Path.mkdir])
+def test_what_has_no_end_in_place_of_metadata_or_state_is_refused_at_once(
+    tmp_path: Path, make: Callable[[Path], None]
+) -> None:
+    (tmp_path / "chk-1").mkdir()
+    make(tmp_path / "chk-1" / "_metadata")
+    with pytest.raises(DamagedCheckpointError, match=str(tmp_path / "chk-1")):
+        load(str(tmp_path / "chk-1"))
+    state = tmp_path / "chk-1" / "state"
+    make(state)
+    with pytest.raises(DamagedCheckpointError, match=str(state)):
+        read_part(
+            TaskRestore(1, str(tmp_path)), Restored(StatePart("a", PartKind.SPLIT, FileState(str(state), 0, 9, 7), 1))
+        )
 
 
 # -- a file system that fails ------------------------------------------------------------------------------------

@@ -31,7 +31,7 @@ from actors.protocol.checkpoint_handles import (
     StateBytes,
     StatePart,
 )
-from actors.storage.files import is_missing, read_file, reason, resolve_for_checkpoint
+from actors.storage.files import is_missing, is_readable, read_bytes, reason, resolve_for_checkpoint
 from flinkray.errors import CheckpointError, DamagedCheckpointError
 from flinkray.filesystems import absolute, join, name_of, parent
 from flinkray.types.records import JobId, OperatorId
@@ -45,7 +45,11 @@ FORMAT_VERSION = 1
 _MAGIC = b"flinkray checkpoint "
 _FIRST_LINE = re.compile(rb"flinkray checkpoint ([1-9][0-9]{0,5})\n")
 _CHECKPOINT = re.compile(r"chk-([0-9]+)")
-_SECOND_LINE = re.compile(rb"([0-9a-f]{64}) (0|[1-9][0-9]*)\n")
+_SECOND_LINE = re.compile(rb"([0-9a-f]{64}) (0|[1-9][0-9]{0,15})\n")
+_LONGEST_HEAD = 128
+"""Bytes that have both lines before the body."""
+_LARGEST_BODY = 16 << 30
+"""Bytes of a body that are read at most: none that was written here comes near, as state is in files of its own."""
 
 Json = Any
 
@@ -64,11 +68,25 @@ def load(path_or_uri: str) -> CompletedCheckpoint:
     named = absolute(path_or_uri)
     directory = parent(named) if name_of(named) == METADATA else named
     system, path = resolve_for_checkpoint(directory)
+    file = posixpath.join(path, METADATA)
+    if not is_readable(system, file):
+        raise DamagedCheckpointError(f"{directory} is no checkpoint: its {METADATA} is no file")
     try:
-        data = read_file(system, posixpath.join(path, METADATA))
+        data = read_bytes(system, file, _read)
     except FileNotFoundError:
         raise _nothing_there(system, directory, path) from None
     return decode(data, directory, path)
+
+
+def _read(stream: pa.NativeFile) -> bytes:
+    """The bytes of metadata, and those behind it as far as they show that there are some; of anything else the first
+    ones, as it may be of any size."""
+    head = bytes(stream.read(_LONGEST_HEAD))
+    first = _FIRST_LINE.match(head)
+    second = None if first is None else _SECOND_LINE.match(head, first.end())
+    if second is None or int(second[2]) > _LARGEST_BODY:
+        return head
+    return head + bytes(stream.read(max(0, second.end() + int(second[2]) + 1 - len(head))))
 
 
 def find_latest(directory: str) -> str:
@@ -135,7 +153,7 @@ def decode(data: bytes, directory: str, path: str) -> CompletedCheckpoint:
     body = _checked_body(data, f"the metadata of checkpoint {directory or 'in memory'}")
     try:
         return _Decoder(path).checkpoint(json.loads(body), directory)
-    except (KeyError, TypeError, ValueError) as error:
+    except (LookupError, TypeError, ValueError, ArithmeticError, RecursionError) as error:
         raise DamagedCheckpointError(
             f"the metadata of checkpoint {directory} is whole, but not as this version of flinkray writes it: {error!r}"
         ) from error
@@ -241,55 +259,72 @@ class _Decoder:
     def checkpoint(self, read: Json, directory: str) -> CompletedCheckpoint:
         operators = [self._operator(each) for each in read["operators"]]
         return CompletedCheckpoint(
-            job_id=JobId(read["job_id"]),
-            job_name=read["job_name"],
-            checkpoint_id=read["checkpoint_id"],
-            triggered_ms=read["triggered_ms"],
-            completed_ms=read["completed_ms"],
-            is_savepoint=read["is_savepoint"],
+            job_id=JobId(_text(read["job_id"])),
+            job_name=_text(read["job_name"]),
+            checkpoint_id=_number(read["checkpoint_id"]),
+            triggered_ms=_number(read["triggered_ms"]),
+            completed_ms=_number(read["completed_ms"]),
+            is_savepoint=read["is_savepoint"] is True,
             directory=directory,
             operators={state.operator_id: state for state in operators},
         )
 
     def _operator(self, read: Json) -> OperatorState:
         return OperatorState(
-            operator_id=OperatorId(read["operator_id"]),
-            name=read["name"],
-            uid=read["uid"],
-            parallelism=read["parallelism"],
-            max_parallelism=read["max_parallelism"],
+            operator_id=OperatorId(_text(read["operator_id"])),
+            name=_text(read["name"]),
+            uid=None if read["uid"] is None else _text(read["uid"]),
+            parallelism=_number(read["parallelism"]),
+            max_parallelism=_number(read["max_parallelism"]),
             subtasks={
-                index: OperatorSubtaskState(tuple(self._part(part) for part in parts))
+                _number(index): OperatorSubtaskState(tuple(self._part(part) for part in parts))
                 for index, parts in read["subtasks"]
             },
-            finished=frozenset(read["finished"]),
+            finished=frozenset(map(_number, read["finished"])),
             coordinator=None if read["coordinator"] is None else _to_bytes(read["coordinator"]),
         )
 
     def _part(self, read: Json) -> StatePart:
         return StatePart(
-            name=read["name"],
+            name=_text(read["name"]),
             kind=PartKind(read["kind"]),
             data=self._data(read["data"]),
-            items=read["items"],
-            key_groups=None if read["key_groups"] is None else (read["key_groups"][0], read["key_groups"][1]),
+            items=_number(read["items"]),
+            key_groups=None if read["key_groups"] is None else _pair(read["key_groups"]),
             shared=tuple(self._shared(file) for file in read["shared"]),
         )
 
     def _data(self, read: Json) -> StateBytes:
         if "inline" in read:
-            return InlineState(_to_bytes(read["inline"]), read["checksum"])
-        return FileState(self._file(read), read["offset"], read["length"], read["checksum"])
+            return InlineState(_to_bytes(read["inline"]), _number(read["checksum"]))
+        return FileState(self._file(read), *(_number(read[name]) for name in ("offset", "length", "checksum")))
 
     def _shared(self, read: Json) -> SharedFile:
-        return SharedFile(read["name"], self._file(read), read["length"], read["checksum"])
+        return SharedFile(_text(read["name"]), self._file(read), _number(read["length"]), _number(read["checksum"]))
 
     def _file(self, read: Json) -> str:
         if "relative" in read:
-            return posixpath.join(self._path, read["relative"])
+            return posixpath.join(self._path, _text(read["relative"]))
         if "beside" in read:
-            return posixpath.join(posixpath.dirname(self._path), SHARED, read["beside"])
-        return str(read["path"])
+            return posixpath.join(posixpath.dirname(self._path), SHARED, _text(read["beside"]))
+        return _text(read["path"])
+
+
+def _text(read: Json) -> str:
+    if not isinstance(read, str):
+        raise TypeError(f"there is a {type(read).__name__} where text belongs")
+    return read
+
+
+def _number(read: Json) -> int:
+    if type(read) is not int or not 0 <= read < 1 << 63:
+        raise ValueError(f"there is a {type(read).__name__} where a number belongs, or one out of range")
+    return read
+
+
+def _pair(read: Json) -> tuple[int, int]:
+    first, second = read
+    return _number(first), _number(second)
 
 
 def _to_text(data: bytes) -> str:

@@ -25,7 +25,7 @@ from actors.protocol.checkpoint_handles import (
 )
 from actors.protocol.task_messages import TaskDeployment
 from actors.state.snapshots.snapshot import read_keyed_table, read_list
-from actors.storage.files import is_missing, reason, resolve_for_checkpoint
+from actors.storage.files import is_missing, is_readable, reason, resolve_for_checkpoint
 from flinkray.errors import CheckpointError, DamagedCheckpointError, operator_label
 from flinkray.types.records import OperatorId
 from graphs.key_groups import key_group_range
@@ -176,6 +176,8 @@ class _CheckpointReader:
     def _open(self, path: str) -> Any:
         if self._system is None:
             self._system, _ = resolve_for_checkpoint(self._directory)
+        if not is_readable(self._system, path):
+            raise self._damaged(f"{path} is no file")
         return self._system.open_input_file(path)
 
     @contextmanager

@@ -80,7 +80,7 @@ def _logs_directory() -> str:
 
 
 def _tail_of_log(node: str, pid: str) -> str:
-    if node != ray.util.get_node_ip_address():
+    if node != ray.util.get_node_ip_address():  # type: ignore[no-untyped-call]
         return ""
     found = next(Path(_logs_directory()).glob(f"worker-*-{pid}.err"), None)
     if found is None:

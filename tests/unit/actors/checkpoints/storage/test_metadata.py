@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import random
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from actors.checkpoints.storage.metadata import FORMAT_VERSION, decode, encode
 from actors.protocol.checkpoint_handles import FileState, PartKind, StatePart
-from flinkray.errors import CheckpointError
-from tests.support.checkpoints import completed, inline, operator_state, random_checkpoint
+from flinkray.errors import CheckpointError, DamagedCheckpointError
+from tests.support.checkpoints import completed, inline, operator_state, random_checkpoint, shared_file
 
 DIRECTORY, PATH = "file:///checkpoints/job/chk-7", "/checkpoints/job/chk-7"
 
@@ -64,11 +67,45 @@ def test_a_newer_format_is_refused_by_its_version() -> None:
         decode(newer, DIRECTORY, PATH)
 
 
-def test_a_body_of_another_shape_is_refused() -> None:
-    for body in (b"{}", b"[]", b'"text"', b"{"):
-        data = b"flinkray checkpoint 1\n%s %d\n" % (hashlib.sha256(body).hexdigest().encode(), len(body)) + body
-        with pytest.raises(CheckpointError, match="whole, but not as this version of flinkray writes it"):
-            decode(data, DIRECTORY, PATH)
+def sealed(body: bytes) -> bytes:
+    """Metadata with that body, whatever it is."""
+    return b"flinkray checkpoint 1\n%s %d\n" % (hashlib.sha256(body).hexdigest().encode(), len(body)) + body
+
+
+DEEP = b"[" * 100_000 + b"]" * 100_000
+
+
+@pytest.mark.parametrize(
+    "body", [b"{}", b"[]", b'"text"', b"{", b"\xff", b"1" * 5_000, DEEP], ids=lambda body: body[:9]
+)
+def test_a_body_of_another_shape_is_refused(body: bytes) -> None:
+    with pytest.raises(DamagedCheckpointError, match="whole, but not as this version of flinkray writes it"):
+        decode(sealed(body), DIRECTORY, PATH)
+
+
+def places(value: Any) -> Iterator[tuple[Any, Any]]:
+    """Each (dict or list, key or index) below a JSON value."""
+    for key, below in value.items() if isinstance(value, dict) else enumerate(value):
+        yield value, key
+        if isinstance(below, dict | list):
+            yield from places(below)
+
+
+@pytest.mark.parametrize("wrong", [None, -1, 1 << 70, 0.5, True, "text", [], [1], [[]], {}, {"path": 7}, float("inf")])
+def test_whatever_a_crafted_body_has_in_some_place_is_read_or_refused_as_damaged(wrong: Any) -> None:
+    parts = [StatePart("count", PartKind.KEYED, FileState("/a/b", 1, 2, 3), 1, (0, 8), (shared_file("/a/1.sst"),))]
+    whole = encode(completed([operator_state({0: [*parts, StatePart("n", PartKind.SPLIT, inline(b"s"), 1)]})]), PATH)
+    body = whole[whole.index(b"{") :]
+    refused = 0
+    for index in range(sum(1 for _ in places(json.loads(body)))):
+        crafted = json.loads(body)
+        container, key = list(places(crafted))[index]
+        container[key] = wrong
+        try:
+            encode(decode(sealed(json.dumps(crafted).encode()), DIRECTORY, PATH), PATH)
+        except DamagedCheckpointError:
+            refused += 1
+    assert refused > 10
 
 
 @pytest.mark.parametrize(
