@@ -30,6 +30,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from flinkray.persistence import dumps, loads
+from flinkray.redaction import redacted
 
 Origin = Literal["user", "external", "internal"]
 
@@ -46,6 +47,16 @@ class FlinkrayError(Exception):
     is_recoverable: ClassVar[bool] = True
     """Whether a restart can help. False: the same error would come again at once, so the job fails instead (Flink's
     NonRecoverableError)."""
+
+    def __str__(self) -> str:
+        return redacted(self._text())
+
+    def __repr__(self) -> str:
+        return redacted(super().__repr__())
+
+    def _text(self) -> str:
+        """The message, which `str` gives without secrets."""
+        return super().__str__()
 
 
 class InvalidProgramError(FlinkrayError):
@@ -72,7 +83,7 @@ class UnknownColumnError(InvalidProgramError):
         self.where = where
         super().__init__(column, self.available, where)
 
-    def __str__(self) -> str:
+    def _text(self) -> str:
         prefix = f"{self.where}: " if self.where else ""
         if self.column in self.available:
             problem = f"several columns are called {self.column!r}; rename all but one of them where they are made"
@@ -105,7 +116,7 @@ class UserFunctionError(RecordError):
         self.cause_traceback = cause_traceback
         super().__init__(operator, subtask, value, message, cause_traceback)
 
-    def __str__(self) -> str:
+    def _text(self) -> str:
         text = f"{operator_label(self.operator, self.subtask)}: {self.message}"
         if self.value:
             text += f"; the value was {self.value}"
@@ -167,7 +178,8 @@ class ErrorInfo:
     """An exception on its way between processes: always picklable, whatever the exception was.
 
     `traceback_text` is empty for errors that the user can mend: their message says where. `pickled` is the exception
-    itself where it pickles, so that the driver can raise the user's own class as cause.
+    itself where it pickles, so that the driver can raise the user's own class as cause; not if it is large, or if its
+    message holds a secret.
     """
 
     type_name: str
@@ -188,14 +200,15 @@ class ErrorInfo:
         except Exception:
             # Many exception classes cannot be rebuilt from their args; their text is kept instead.
             pickled = None
-        if pickled is not None and len(pickled) > _LARGEST_PICKLE:
+        message = cut(str(error))
+        if pickled is not None and (len(pickled) > _LARGEST_PICKLE or redacted(message) != message):
             pickled = None
         # An error that the user can mend says itself where; the runtime's frames would only hide that.
         is_user_error = isinstance(error, FlinkrayError) and error.origin == "user"
         return ErrorInfo(
             type_name=type(error).__name__,
-            message=cut(str(error)),
-            traceback_text="" if is_user_error else cut("".join(traceback.format_exception(error))),
+            message=redacted(message),
+            traceback_text="" if is_user_error else redacted(cut("".join(traceback.format_exception(error)))),
             pickled=pickled,
             is_recoverable=all(getattr(each, "is_recoverable", True) for each in _causes(error)),
             partition_id=next((each.partition_id for each in _causes(error) if isinstance(each, PartitionError)), None),

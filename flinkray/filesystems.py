@@ -41,7 +41,7 @@ def resolve(uri_or_path: str | os.PathLike[str]) -> tuple[fs.FileSystem, str]:
         raise InvalidProgramError(
             f"no filesystem for {text!r}: {reason}; name a local path, or a URI that pyarrow knows, such as "
             "file:///directory, s3://bucket/directory, gs://bucket/directory or hdfs://host:port/directory"
-        ) from error
+        ) from None  # pyarrow's error has the URI too, with all secrets that are in it
     return found[0], found[1].rstrip("/") or found[1]
 
 

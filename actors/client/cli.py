@@ -21,6 +21,7 @@ from actors.client.tables import checkpoint_lines, detail_lines, job_lines
 from flinkray.config.configuration import Configuration
 from flinkray.config.options import ALLOW_NON_RESTORED_STATE, SAVEPOINT_PATH
 from flinkray.errors import FlinkrayError, MissingDependencyError
+from flinkray.redaction import redacted
 
 PROGRAM = click.argument("program", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 ARGUMENTS = click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
@@ -172,11 +173,11 @@ def savepoint(cluster: str | None, dispose: str | None, job: str | None, directo
     if dispose is not None:
         if job is not None:
             raise click.UsageError("--dispose PATH deletes a savepoint, and takes no JOB")
-        click.echo(f"savepoint {dispose_savepoint(dispose)} is deleted")
+        _print([f"savepoint {dispose_savepoint(dispose)} is deleted"])
         return
     if job is None:
         raise click.UsageError("name the JOB to save, or --dispose PATH")
-    click.echo(sessions.job_client(job, cluster).trigger_savepoint(directory))
+    _print([sessions.job_client(job, cluster).trigger_savepoint(directory)])
 
 
 @main.command("stop")
@@ -189,7 +190,7 @@ def stop_job(cluster: str | None, savepoint_path: str | None, drain: bool, job: 
     """End the job JOB with a savepoint."""
     client = sessions.job_client(job, cluster)
     saved = client.stop_with_savepoint(savepoint_path, drain)
-    click.echo(f"job {client.job_id} has finished; its savepoint is\n{saved}")
+    _print([f"job {client.job_id} has finished; its savepoint is", saved])
 
 
 @main.command()
@@ -228,4 +229,4 @@ def _java_line() -> str:
 
 def _print(lines: Iterable[str]) -> None:
     for line in lines:
-        click.echo(line)
+        click.echo(redacted(line))

@@ -16,7 +16,7 @@ class UnknownJobError(FlinkrayError):
         self.cluster_id = cluster_id
         super().__init__(job_id, cluster_id)
 
-    def __str__(self) -> str:
+    def _text(self) -> str:
         return (
             f"cluster {self.cluster_id!r} has no job {self.job_id!r}; `flinkray list` shows those that it has, without "
             "those that ended longer ago than jobstore.expiration-time"
@@ -38,6 +38,6 @@ class DispatcherNotReadyError(FlinkrayError):
         self.failure = failure
         super().__init__(cluster_id, what, failure)
 
-    def __str__(self) -> str:
+    def _text(self) -> str:
         reason = f": {self.failure}; see high-availability.storageDir" if self.failure else ""
         return f"the Dispatcher of cluster {self.cluster_id!r} {self.what}{reason}"

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from flinkray.config.option import ConfigOption
 from flinkray.config.options import declared_options
 from flinkray.errors import ConfigurationError, did_you_mean
+from flinkray.redaction import redacted_value
 
 T = TypeVar("T")
 
@@ -66,4 +67,5 @@ class Configuration:
         raise TypeError("a Configuration can change, so it has no hash")
 
     def __repr__(self) -> str:
-        return f"Configuration({self._values!r})"
+        shown = {key: redacted_value(key, value) for key, value in self._values.items()}
+        return f"Configuration({shown!r})"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from flinkray.errors import InvalidProgramError
 from flinkray.execution import Pipeline
+from flinkray.redaction import redacted
 from flinkray.types.records import JobId
 from graphs.compiler.job_graph_generator import job_graph_of
 from graphs.compiler.stream_graph_generator import generate_stream_graph
@@ -35,7 +36,10 @@ def plan(pipeline: Pipeline, graph: str = "job", format: str = "text") -> str:
         raise InvalidProgramError(f"no graph {graph!r}; there are: {', '.join(GRAPHS)}")
     if format not in FORMATS:
         raise InvalidProgramError(f"no format {format!r}; there are: {', '.join(FORMATS)}")
-    is_text = format == "text"
+    return redacted(_rendered(pipeline, graph, is_text=format == "text"))
+
+
+def _rendered(pipeline: Pipeline, graph: str, *, is_text: bool) -> str:
     stream_graph = generate_stream_graph(pipeline)
     if graph == "stream":
         return stream_graph_text(stream_graph) if is_text else stream_graph_mermaid(stream_graph)

@@ -27,6 +27,7 @@ ROOMS = (
     "flinkray.package_check",
     "flinkray.persistent_names",
     "flinkray.persistence",
+    "flinkray.redaction",
     "flinkray.errors",
     "flinkray.latencies",
     "flinkray.filesystems",

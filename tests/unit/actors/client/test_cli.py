@@ -202,6 +202,19 @@ def test_stop_ends_the_job_with_a_savepoint(client: Client) -> None:
     assert client.calls[1::2] == [("stop", "/there", True), ("stop", None, False)]
 
 
+def test_no_command_shows_a_secret_of_a_directory(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    directory = "s3://KEY:SECRET@bucket/one"
+    monkeypatch.setattr(client, "trigger_savepoint", lambda _directory: directory)
+    monkeypatch.setattr(client, "stop_with_savepoint", lambda _directory, _drain: directory)
+    failed = (1, CheckpointKind.CHECKPOINT, CheckpointStatus.FAILED)
+    entry = CheckpointStatistics(*failed, triggered_ms=1, subtasks=1, directory=directory, failure=f"no {directory}")
+    client.overview = CheckpointOverview(history=(entry,))
+    for arguments in (["savepoint", "abab"], ["stop", "abab"], ["checkpoints", "abab"]):
+        output = CliRunner().invoke(main, arguments).output
+        assert "SECRET" not in output
+        assert "s3://***@bucket/one" in output
+
+
 @pytest.mark.parametrize("arguments", [[], ["--dispose", "/x", "job"]])
 def test_savepoint_wants_a_job_or_a_savepoint(client: Client, arguments: list[str]) -> None:
     result = CliRunner().invoke(main, ["savepoint", *arguments])

@@ -1,0 +1,41 @@
+"""What is shown of settings, URIs and texts: whoever may read a log, a plan or a listing must not learn secrets.
+
+One rule for all that is shown. What a program itself gets back, such as the place of its savepoint, stays as it is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+HIDDEN = "***"
+
+_SECRETS = r"passw(?:or)?d|secret|token|credential|(?:api|access|account|private|service|secret)[_.-]?key"
+_SECRET_NAME = re.compile(rf"{_SECRETS}|(?<![^\W_])key(?![^\W_])", re.IGNORECASE)
+"""In the names of settings, `key` as a word of its own counts too; in texts it mostly is the key of a row."""
+_USER = re.compile(r"://(?:[^\s/?#:@'\"]{0,200}:(?!\d+/)[^\s@'\"]{0,300}|[^\s/?#:@'\"]{1,300})@")
+"""Who a URI says to be, as in s3://KEY:SECRET@bucket. A secret may have slashes in it; a port is no secret. The lengths
+keep the search from starting over again and again in long texts."""
+_PAIR = re.compile(
+    rf"((?:(?:{_SECRETS})[\w.-]{{0,40}}|[?&]sig)(?:=|:(?=[^\s/])|['\"]:\s?))"
+    r"('[^']*'|\"[^\"]*\"|[^\s,;&'\"()\[\]{}]+)",
+    re.IGNORECASE,
+)
+"""Name and value: `secret_key=…` of a URI or a call, `password:…` of an option, and `'password': '…'` of a dict."""
+
+
+def redacted(text: str) -> str:
+    """The text without the secrets in it: those of URIs, and values that are given to a name such as `password`."""
+    if "://" in text:
+        text = _USER.sub(f"://{HIDDEN}@", text)
+    return _PAIR.sub(rf"\1{HIDDEN}", text)
+
+
+def redacted_value(name: str, value: object) -> object:
+    """The value of a setting as it may be shown: of one whose name speaks of a secret nothing, of a mapping each of its
+    values by its own name."""
+    if _SECRET_NAME.search(name):
+        return HIDDEN
+    if isinstance(value, Mapping):
+        return {key: redacted_value(str(key), each) for key, each in value.items()}
+    return redacted(value) if isinstance(value, str) else value
