@@ -103,7 +103,7 @@ class IllegalTransition(FlinkrayError):
         self.history = history
         super().__init__(subject, current, target, history)
 
-    def __str__(self) -> str:
+    def _text(self) -> str:
         road = " -> ".join(self.history) or "nothing before"
         return f"{self.subject} cannot go from {self.current} to {self.target}; the road there: {road}"
 

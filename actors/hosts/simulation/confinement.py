@@ -18,7 +18,7 @@ class ThreadInSimulationError(FlinkrayError):
         self.thread = thread
         super().__init__(thread)
 
-    def __str__(self) -> str:
+    def _text(self) -> str:
         return (
             f"the thread {self.thread!r} cannot be started in a simulation, where everything happens in one thread: "
             "generator functions, SourceFunction and FileSource cannot take part, but from_collection, from_sequence, "

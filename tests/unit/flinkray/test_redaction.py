@@ -7,10 +7,13 @@ import traceback
 
 import pytest
 
+from actors.hosts.simulation.confinement import ThreadInSimulationError
+from actors.protocol.dispatcher_errors import UnknownJobError
 from flinkray import Configuration, InvalidProgramError, StreamExecutionEnvironment
 from flinkray.errors import LONGEST_TEXT, ErrorInfo, FlinkrayError, UserFunctionError
 from flinkray.filesystems import resolve
 from flinkray.redaction import redacted, redacted_value
+from graphs.states import IllegalTransition
 
 SECRET = "wJalr/XUt+nFEMI"
 
@@ -97,6 +100,14 @@ def test_no_error_shows_a_secret(error: FlinkrayError) -> None:
     caused.__cause__ = OSError(f"s3://AKIA:{SECRET}@bucket")
     assert SECRET not in str(ErrorInfo.of(caused))
     assert SECRET not in str(ErrorInfo.of(OSError(f"s3://AKIA:{SECRET}@bucket")).exception())
+
+
+def test_no_class_of_errors_shows_itself_in_another_way() -> None:
+    kinds = [FlinkrayError]
+    for kind in kinds:
+        kinds += kind.__subclasses__()
+        assert kind.__str__ is FlinkrayError.__str__, f"{kind} overrides __str__; _text is what says its message"
+    assert {UnknownJobError, IllegalTransition, ThreadInSimulationError} < set(kinds)
 
 
 def test_a_place_that_no_filesystem_knows_is_named_without_its_secret() -> None:
