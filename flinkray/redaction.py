@@ -11,7 +11,7 @@ from collections.abc import Mapping
 HIDDEN = "***"
 
 _SECRETS = r"passw(?:or)?d|secret|token|credential|(?:api|access|account|private|service|secret)[_.-]?key"
-_SECRET_NAME = re.compile(rf"{_SECRETS}|(?<![^\W_])key(?![^\W_])", re.IGNORECASE)
+_SECRET_NAME = re.compile(rf"{_SECRETS}|jaas|oauthbearer|(?<![^\W_])key(?![^\W_])", re.IGNORECASE)
 """In the names of settings, `key` as a word of its own counts too; in texts it mostly is the key of a row."""
 _USER = re.compile(r"://(?:[^\s/?#:@'\"]{0,200}:(?!\d+/)[^\s@'\"]{0,300}|[^\s/?#:@'\"]{1,300})@")
 """Who a URI says to be, as in s3://KEY:SECRET@bucket. A secret may have slashes in it; a port is no secret. The lengths

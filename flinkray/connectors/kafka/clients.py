@@ -10,7 +10,6 @@ from flinkray.extras import import_package
 
 TIMEOUT_S = 15.0
 """How long a question to the brokers may take, such as for the partitions of a topic."""
-_SECRET_WORDS = ("password", "secret", "token", "key.pem", "oauthbearer.config", "sasl.jaas")
 # What flinkray decides itself: offsets are in checkpoints, and nobody else may move or reset them.
 _OWN = {
     "bootstrap.servers": "servers=",
@@ -37,13 +36,6 @@ def checked_client_options(options: Mapping[str, Any]) -> dict[str, Any]:
         if name in options:
             raise InvalidProgramError(f"{name} is not for client_options; say it with {argument}")
     return dict(options)
-
-
-def shown_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options without what is secret in them."""
-    return {
-        name: "***" if any(word in name.lower() for word in _SECRET_WORDS) else value for name, value in options.items()
-    }
 
 
 class KafkaError(FlinkrayError):

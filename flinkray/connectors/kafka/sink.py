@@ -17,10 +17,10 @@ from flinkray.connectors.kafka.clients import (
     checked_client_options,
     confluent_kafka,
     explained,
-    shown_options,
 )
 from flinkray.connectors.sink import Sink, SinkWriter, SinkWriterContext
 from flinkray.errors import InvalidProgramError, RecordError, UnknownColumnError, operator_label
+from flinkray.redaction import redacted_value
 
 log = logging.getLogger(__name__)
 
@@ -79,7 +79,8 @@ class KafkaSink(Sink):
 
     def __repr__(self) -> str:
         topic = self.topic or f"of column {self.topic_column!r}"
-        return f"KafkaSink({self.servers!r}, {topic!r}, client_options={shown_options(self.client_options)})"
+        options = redacted_value("client_options", self.client_options)
+        return f"KafkaSink({self.servers!r}, {topic!r}, client_options={options})"
 
     def prepare(self) -> KafkaSink:
         confluent_kafka()  # an error names the extra before anything is started

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from flinkray.connectors.formats.message_format import MessageFormat
 from flinkray.connectors.formats.raw import RawFormat
-from flinkray.connectors.kafka.clients import checked_client_options, confluent_kafka, shown_options
+from flinkray.connectors.kafka.clients import checked_client_options, confluent_kafka
 from flinkray.connectors.kafka.enumerator import KafkaEnumerator
 from flinkray.connectors.kafka.offsets import KafkaOffsets, offsets_of
 from flinkray.connectors.kafka.reader import KafkaReader
@@ -24,6 +24,7 @@ from flinkray.connectors.source import (
     SplitEnumeratorContext,
 )
 from flinkray.errors import InvalidProgramError
+from flinkray.redaction import redacted_value
 from flinkray.time.durations import Duration, to_millis
 from flinkray.types.records import RecordType
 
@@ -98,7 +99,7 @@ class KafkaSource(Source):
 
     def __repr__(self) -> str:
         settings = self._settings
-        options = shown_options(settings.client_options)
+        options = redacted_value("client_options", settings.client_options)
         return f"KafkaSource({settings.servers!r}, {settings.topics!r}, client_options={options})"
 
     @property

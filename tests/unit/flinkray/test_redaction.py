@@ -70,6 +70,8 @@ def test_values_of_settings_are_hidden_by_their_names() -> None:
         "aws": {"key": "***", "region": "eu"},
         "n": 1,
     }
+    kafka = ("sasl.password", "ssl.key.pem", "sasl.jaas.config", "sasl.oauthbearer.config")
+    assert redacted_value("client_options", dict.fromkeys(kafka, SECRET)) == dict.fromkeys(kafka, "***")
     assert redacted_value("keys.of.rows", "a, b") == "a, b"
 
 
