@@ -42,6 +42,9 @@ from flinkray import (
     Duration,
     GlobalWindow,
     JobStatus,
+    JsonFormat,
+    KafkaSink,
+    KafkaSource,
     Kind,
     Max,
     OutputTag,
@@ -68,6 +71,7 @@ from flinkray import (
 )
 from flinkray.connectors.feedback.source import _HeadSplit
 from flinkray.connectors.files.commits import AbandonedFiles, FileCommittable
+from flinkray.connectors.kafka.enumerator import KafkaEnumeratorState, KafkaSplit
 from flinkray.connectors.source import SourceProgress
 from flinkray.errors import DamagedCheckpointError, ErrorInfo
 from flinkray.latencies import LatencyStatistics
@@ -96,6 +100,7 @@ def examples() -> dict[str, Any]:
         "batch at one time": Batch(ROWS, Kind.ROW, 12),
         "record type": RecordType(Kind.TUPLE, pa.schema({"f0": pa.list_(pa.decimal128(5, 2))})),
         "given by a reader": (SourceBatch(Batch(ROWS), "split"), SourceProgress("split", Timestamp(7), True)),
+        "partitions": KafkaEnumeratorState(frozenset({("orders", 0)}), (KafkaSplit("orders", 1, 5, 9),)),
         "rows": [Row(a=1, b=Row(2, 3)), Row("x"), Row(), RowKind.UPDATE_AFTER],
         "windows": {Window(0, 5): GlobalWindow(), "tag": OutputTag("late")},
         "one of two": TaggedUnion(True, Row(n=1)),
@@ -268,7 +273,7 @@ def columns(stream: DataStream, other: DataStream) -> None:
 
 
 def programs() -> dict[str, Callable[[StreamExecutionEnvironment], None]]:
-    return {"columns": _columns, "operators": _operators, "connectors": _connectors}
+    return {"columns": _columns, "operators": _operators, "connectors": _connectors, "messages": _messages}
 
 
 def graph_of(build: Callable[[StreamExecutionEnvironment], None]) -> JobGraph:
@@ -280,6 +285,13 @@ def graph_of(build: Callable[[StreamExecutionEnvironment], None]) -> JobGraph:
 def _columns(env: StreamExecutionEnvironment) -> None:
     one, other = events(env), env.from_collection([row_of(1)[0]], SCHEMA)
     columns(one, other)
+
+
+def _messages(env: StreamExecutionEnvironment) -> None:
+    source = KafkaSource("host:1", ["orders"], JsonFormat({"n": int}), ["key"])
+    read = env.from_source(source, WatermarkStrategy.no_watermarks(), "orders")
+    written = read.encode(JsonFormat()).decode(JsonFormat({"n": int}), bad_messages=OutputTag("bad"))
+    written.sink_to(KafkaSink("host:1", "copies", JsonFormat()))
 
 
 def _operators(env: StreamExecutionEnvironment) -> None:
