@@ -10,7 +10,8 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from actors.high_availability.pointers import JobLeadership
+from actors.checkpoints.coordination.failures import StoppingFailedError
+from actors.high_availability.pointers import JobLeadership, StopSavepoint
 from actors.jobs.dispatcher_connection import DispatcherConnection
 from actors.jobs.recovery import Recovered, recover
 from actors.jobs.resource_manager_connection import ResourceManagerConnection
@@ -41,6 +42,7 @@ from actors.protocol.control_messages import (
     OverviewReported,
     ReportJob,
     ResourcesMissing,
+    SavepointResult,
     SlotFailed,
     SlotOffersAnswered,
 )
@@ -152,6 +154,8 @@ class JobMaster(Endpoint):
         self._job: RunningJob | None = None
         """The job once it is set up; None before, and for ever where it could not be."""
         self._is_cancel_wanted = False
+        self._stop: StopSavepoint | None = None
+        """The savepoint with which the JobMaster before was stopping the job."""
         self._is_ended = False
         self._dead: set[Address] = set()
         """Endpoints that died. For TaskExecutors alone that is for good: masters may be started again."""
@@ -258,11 +262,12 @@ class JobMaster(Endpoint):
         self._main_thread.run_blocking(lambda: recover(settings, leadership), done)
 
     def _on_recovered(self, recovered: Recovered) -> None:
+        self._stop = recovered.stop
         has_restarts = self._settings.is_periodic or self._job_graph.configuration.get(RESTART_STRATEGY) != "default"
         if recovered.ended:
             self._end()
             self._report_end(loads(recovered.ended))
-        elif recovered.generation and not has_restarts:
+        elif recovered.generation and not has_restarts and recovered.stop is None:
             text = "its JobMaster died, and it has neither checkpoints to go on from nor a restart strategy"
             self._fail_at_start(FlinkrayError(text))
         else:
@@ -323,7 +328,12 @@ class JobMaster(Endpoint):
         now = self._now()
         times = ((JobStatus.INITIALIZING, now), (JobStatus.FAILED, now))
         job_id, name = self._job_graph.job_id, self._job_graph.name
-        self._report_end(JobDetails(job_id, name, JobStatus.FAILED, times, error=ErrorInfo.of(error)))
+        savepoints: tuple[SavepointResult, ...] = ()
+        if self._stop is not None:
+            stopped = StoppingFailedError.of(self._stop.directory, str(error))
+            savepoints = (SavepointResult(self._stop.request_id, None, ErrorInfo.of(stopped)),)
+        info = ErrorInfo.of(error)
+        self._report_end(JobDetails(job_id, name, JobStatus.FAILED, times, error=info, savepoints=savepoints))
 
     def _report_end(self, details: JobDetails) -> None:
         has_rows = self._job is not None and self._job.has_rows_to_take and details.status is JobStatus.FINISHED

@@ -262,8 +262,17 @@ class ClusterJobClient(JobClient):
         """Asks for a savepoint until it is known what became of it; gives its directory, as JobClient says."""
         request = TriggerSavepoint(uuid.uuid4().hex, absolute(directory) if directory else "", stop)
         pause = self._new_pause()
+        is_taken = False
         while True:
-            result = self._ask_for_savepoint(request)
+            try:
+                result = self._ask_for_savepoint(request)
+                is_taken = True
+            except EndpointGone:
+                result = None  # there is no JobMaster at the moment
+            except CheckpointError:
+                if not is_taken:
+                    raise
+                result = None  # the one that takes the place of another has not started the job yet
             if result is not None:
                 return _savepoint_of(result)
             self._look(deadline)
@@ -281,14 +290,12 @@ class ClusterJobClient(JobClient):
             pause.wait(deadline)
 
     def _ask_for_savepoint(self, request: TriggerSavepoint) -> SavepointResult | None:
-        """What became of the savepoint; None: it is under way, or there is no JobMaster at the moment."""
-        try:
-            result: SavepointResult | None = self._ask(self._job.job_master, GetSavepoint(request.request_id))
-            if result is None:
-                # A JobMaster that has taken another's place knows nothing of it; the same one takes it once.
-                self._ask(self._job.job_master, request)
-        except EndpointGone:
-            return None
+        """What became of the savepoint; None: it is under way."""
+        result: SavepointResult | None = self._ask(self._job.job_master, GetSavepoint(request.request_id))
+        if result is None:
+            # A JobMaster that has taken another's place knows of one that stops the job, once that is complete, and of
+            # no others; the same one takes it once.
+            self._ask(self._job.job_master, request)
         return result
 
     def _look(self, deadline: float | None = None) -> JobStatus:

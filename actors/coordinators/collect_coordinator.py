@@ -86,7 +86,7 @@ class CollectCoordinator(OperatorCoordinator):
         self._operator_name = operator_name
         self._context = context
         self._has_checkpoints = has_checkpoints
-        # One more than are retained, as it may be a savepoint that was to end the job: nothing starts again from that.
+        # One more than are retained, as it may be the savepoint that ends the job.
         self._completed: deque[int] = deque(maxlen=retained + 1)
         """The last complete checkpoints, oldest first."""
         self._subtasks = [_Subtask() for _ in range(context.parallelism)]

@@ -13,7 +13,15 @@ from flinkray.errors import CheckpointError
 from flinkray.filesystems import absolute, join
 from flinkray.types.records import JobId
 
-__all__ = ["CheckpointPointers", "JobLeadership", "LeadershipLostError"]
+__all__ = ["CheckpointPointers", "JobLeadership", "LeadershipLostError", "StopSavepoint"]
+
+
+class StopSavepoint(Struct, frozen=True):
+    """A complete savepoint with which the job is to stop. Sinks may have committed it, so the job runs no further."""
+
+    request_id: str
+    """As in TriggerSavepoint: who asked for it may not have the answer yet."""
+    directory: str
 
 
 class CheckpointPointers(Struct, frozen=True):
@@ -27,6 +35,8 @@ class CheckpointPointers(Struct, frozen=True):
     """URIs of the complete checkpoints that the job can go on from, newest first."""
     ended: bytes = b""
     """A pickle of the JobDetails of a job that has ended, and is not to be run again; empty: it has not."""
+    stop: StopSavepoint | None = None
+    """What is left to do of the job, if anything, is to stop with this."""
 
 
 class JobLeadership:
@@ -69,12 +79,15 @@ class JobLeadership:
             raise LeadershipLostError(f"{self._what}: cannot be changed by one that has not taken over")
         ended = base64.b64encode(pointers.ended).decode()
         content = {"next_id": pointers.next_id, "directories": pointers.directories, "ended": ended}
+        if pointers.stop is not None:
+            content["stop"] = {"request_id": pointers.stop.request_id, "directory": pointers.stop.directory}
         self._log.append(json.dumps(content).encode())
 
     def _decode(self, generation: int, content: bytes) -> CheckpointPointers:
         try:
             fields = json.loads(content)
             ended = base64.b64decode(fields["ended"])
-            return CheckpointPointers(generation, int(fields["next_id"]), tuple(fields["directories"]), ended)
+            stop = StopSavepoint(**fields["stop"]) if "stop" in fields else None
+            return CheckpointPointers(generation, int(fields["next_id"]), tuple(fields["directories"]), ended, stop)
         except (ValueError, KeyError, TypeError) as error:
             raise CheckpointError(f"{self._what}: what is in {self._directory} was not written by flinkray") from error

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from msgspec.structs import replace
+
 from actors.checkpoints.coordination.commands import (
     CheckpointCommand,
     CoordinatorsNotified,
@@ -32,7 +34,7 @@ from actors.checkpoints.storage.directories import (
     remove_leftovers,
 )
 from actors.coordinators.job_coordinators import JobCoordinators
-from actors.high_availability.pointers import CheckpointPointers, JobLeadership, LeadershipLostError
+from actors.high_availability.pointers import CheckpointPointers, JobLeadership, LeadershipLostError, StopSavepoint
 from actors.jobs.checkpoint_write import CheckpointWrite, SequentialExecutor, delete_now
 from actors.jobs.recovery import RESERVED_IDS, Recovered
 from actors.jobs.services import JobServices
@@ -87,7 +89,9 @@ class JobCheckpoints:
         self._coordinators = coordinators
         self._leadership = leadership
         self._generation = recovered.generation
-        self._coordinator = CheckpointCoordinator(graph, settings, directories, recovered.first_id)
+        self._stop = recovered.stop
+        """The savepoint with which the job stops, once it is complete."""
+        self._coordinator = CheckpointCoordinator(graph, settings, directories, recovered.first_id, recovered.stop)
         self._store = CompletedCheckpoints(settings.retained)
         self._executor = SequentialExecutor(services.main_thread)
         self._reserved_id = recovered.first_id + RESERVED_IDS
@@ -95,7 +99,7 @@ class JobCheckpoints:
         self._is_reserving = False
         self._assignment: Assignment | None = None
         self._restored: CompletedCheckpoint | None = None
-        self._requested: set[str] = set()
+        self._requested = set() if recovered.stop is None else {recovered.stop.request_id}
         self._savepoints: deque[SavepointResult] = deque(maxlen=_REMEMBERED)
         self._dropped: dict[int, str] = {}
         """Checkpoint -> its directory, of the last ones that were given up: tasks may still report files there."""
@@ -165,6 +169,8 @@ class JobCheckpoints:
 
     def on_damaged(self, error: ErrorInfo) -> bool:
         """A task found the checkpoint damaged that it was to start from; gives whether there is another one."""
+        if self._stop is not None:
+            return False  # older ones have what sinks may have committed with the savepoint that stops the job
         if self._restored is not None:
             log.warning("%s; it is not used any more, what sinks committed with it may be committed again", error)
             self._store.set_aside(self._restored)
@@ -228,7 +234,7 @@ class JobCheckpoints:
             case CoordinatorsNotified():
                 self._coordinators.notify(command.checkpoint_id, command.is_complete)
             case StoreCheckpoint():
-                self._begin_to_store(command.checkpoint)
+                self._begin_to_store(command)
             case DropState():
                 self._drop(command)
             case FailJob():
@@ -244,14 +250,20 @@ class JobCheckpoints:
         else:
             self._coordinator.coordinators_snapshotted(checkpoint_id, states, self._now())
 
-    def _begin_to_store(self, checkpoint: CompletedCheckpoint) -> None:
+    def _begin_to_store(self, command: StoreCheckpoint) -> None:
+        checkpoint, own = command.checkpoint, self._own_directories()
         if not checkpoint.directory:
             self._stored(checkpoint, None)
             return
-        leadership = None if checkpoint.is_savepoint else self._leadership
-        own = self._own_directories()
-        pointers = self._pointers((checkpoint.directory, *own)[: self._settings.retained])
-        write = CheckpointWrite(checkpoint, leadership, pointers, before=self._pointers(own))
+        leadership, before = self._leadership, self._pointers(own)
+        stop = StopSavepoint(command.stop_request, checkpoint.directory) if command.stop_request else None
+        if stop is not None:
+            pointers = replace(before, stop=stop)
+        elif checkpoint.is_savepoint:
+            leadership, pointers = None, before
+        else:
+            pointers = self._pointers((checkpoint.directory, *own)[: self._settings.retained])
+        write = CheckpointWrite(checkpoint, leadership, pointers, before)
         timeout_ms = self._settings.timeout_ms
         overdue = self._services.main_thread.run_later(timeout_ms, lambda: self._on_overdue(write))
 
@@ -262,7 +274,7 @@ class JobCheckpoints:
             elif not write.is_given_up:
                 if error is None and leadership is not None:
                     self._reserved_id = max(self._reserved_id, pointers.next_id)
-                self._stored(checkpoint, error)
+                self._stored(checkpoint, error, stop)
 
         self._executor.run(write.run, done)
 
@@ -275,8 +287,13 @@ class JobCheckpoints:
             # Nobody can tell whether the checkpoint counts, and thus what the job would recover from.
             self._services.give_up(error)
 
-    def _stored(self, checkpoint: CompletedCheckpoint, error: BaseException | None) -> None:
-        if error is None and not checkpoint.is_savepoint:
+    def _stored(
+        self, checkpoint: CompletedCheckpoint, error: BaseException | None, stop: StopSavepoint | None = None
+    ) -> None:
+        if error is None and stop is not None:
+            self._stop = stop
+            self._delete(self._store.add(checkpoint.with_all_finished()))
+        elif error is None and not checkpoint.is_savepoint:
             self._delete(self._store.add(checkpoint))
         elif error is None:
             self._delete(self._store.abandon(checkpoint.checkpoint_id))
@@ -322,13 +339,13 @@ class JobCheckpoints:
 
     def _pointers(self, directories: Iterable[str], ended: bytes = b"") -> CheckpointPointers:
         next_id = self._coordinator.next_id + RESERVED_IDS
-        return CheckpointPointers(self._generation, next_id, tuple(directories), ended)
+        return CheckpointPointers(self._generation, next_id, tuple(directories), ended, self._stop)
 
     def _reserve_ids(self) -> None:
         """Records more ids as used before they run out, where no completed checkpoint has done that for long."""
         leadership, left = self._leadership, self._reserved_id - self._coordinator.next_id
-        if leadership is None or self._is_reserving or left > _FEW_IDS:
-            return
+        if leadership is None or self._is_reserving or self.is_storing or left > _FEW_IDS:
+            return  # what is being stored reserves ids too, and is not to be replaced by what there was before it
         if left <= 0:
             text = f"no checkpoint id of job {self._graph.name!r} could be recorded as used for long"
             self._services.give_up(CheckpointError(text))

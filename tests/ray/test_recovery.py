@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.recovery import RecoveryJob, run_with_kills
+from tests.support.recovery import RecoveryJob, run_with_kills, stop_killing_the_job_master
 
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(300)]
 
@@ -23,6 +23,10 @@ MAX_RECOVERY_S = 10.0
 MAX_RECOVERY_BESIDE_OTHER_WORK_S = 45.0
 FEW_ROWS = 480_000
 MANY_ROWS = 2_000_000
+STOPPED_ROWS = 320_000
+
+DELAYS_MS = [round(each * 100 / 29) for each in range(30)]
+"""How long after a savepoint has appeared that stops the job its JobMaster dies: sinks commit, and the job ends."""
 
 KINDS = ("TaskSlot", "TaskExecutor", "JobMaster", "Dispatcher", "ResourceManager")
 UNNOTICED = ("Dispatcher", "ResourceManager")
@@ -62,6 +66,16 @@ def test_a_job_goes_on_soon_after_a_kill_and_commits_every_row_once(tmp_path: Pa
 @pytest.mark.parametrize("victims", SEVERAL.values(), ids=SEVERAL)
 def test_a_job_goes_on_after_three_kills_and_commits_every_row_once(tmp_path: Path, victims: tuple[str, ...]) -> None:
     run(tmp_path, MANY_ROWS, *victims)
+
+
+@pytest.mark.recovery
+@pytest.mark.usefixtures("ray_cluster")
+@pytest.mark.parametrize("delay_ms", DELAYS_MS)
+def test_a_job_that_is_stopped_while_its_job_master_dies_has_committed_every_row_once(
+    tmp_path: Path, delay_ms: int
+) -> None:
+    """Those of the job that goes on from the savepoint included."""
+    print("", stop_killing_the_job_master(RecoveryJob(tmp_path, STOPPED_ROWS), delay_ms / 1000), sep="\n  ")
 
 
 @pytest.mark.recovery

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from actors.checkpoints.coordination.commands import CheckpointCommand, SnapshotCoordinators, StoreCheckpoint
 from actors.checkpoints.coordination.completed import CompletedCheckpoint
 from actors.checkpoints.coordination.coordinator import CheckpointCoordinator
+from actors.high_availability.pointers import StopSavepoint
 from actors.protocol.checkpoint_handles import (
     CheckpointMetrics,
     InlineState,
@@ -77,10 +78,16 @@ def snapshot_of(
 class Job:
     """JobMaster, scheduler and tasks in one; `now` is the time of all events."""
 
-    def __init__(self, configuration: CheckpointSettings | None = None, first_id: int = 1, starts: bool = True) -> None:
+    def __init__(
+        self,
+        configuration: CheckpointSettings | None = None,
+        first_id: int = 1,
+        starts: bool = True,
+        stop: StopSavepoint | None = None,
+    ) -> None:
         self.job_graph = three_vertices()
         self.graph = ExecutionGraph.from_job_graph(self.job_graph)
-        self.coordinator = CheckpointCoordinator(self.graph, configuration or settings(), directories, first_id)
+        self.coordinator = CheckpointCoordinator(self.graph, configuration or settings(), directories, first_id, stop)
         self.now = 0
         self.taken: list[CheckpointCommand] = []
         """What was commanded and not looked at yet."""

@@ -127,6 +127,8 @@ class ExactlyOnceJob:
     expected: Counter[Any] = field(default_factory=Counter)
     before: ExactlyOnceJob | None = None
     """The job that this one goes on from, in the same storage."""
+    has_two_sinks: bool = False
+    """Whether the rows go into a sink of the other kind too."""
 
     def __post_init__(self) -> None:
         self._known: dict[bytes, Sequence[Any]] = {}
@@ -144,24 +146,31 @@ class ExactlyOnceJob:
             self.storage = self.before.storage
         self.environment = StreamExecutionEnvironment.get_execution_environment(Configuration(self._options()))
         stream = getattr(self, f"_{self.kind}")()
-        stream.sink_to(LedgerSink(self.storage) if self.sink == "ledger" else self._file_sink())
+        for sink in self.sinks:
+            stream.sink_to(LedgerSink(self.storage) if sink == "ledger" else self._file_sink())
 
     def __str__(self) -> str:
         return f"seed {self.seed}: {self.kind} into {self.sink}, parallelism {self.parallelism}, {self.rows} rows"
 
-    def committed(self) -> Counter[Any]:
-        """What is in the sink and can be seen by readers."""
-        directory = "ledger/committed/" if self.sink == "ledger" else "files/"
+    @property
+    def sinks(self) -> tuple[str, ...]:
+        others = (each for each in SINKS if each != self.sink)
+        return (self.sink, *others) if self.has_two_sinks else (self.sink,)
+
+    def committed(self, sink: str = "") -> Counter[Any]:
+        """What is in the sink (by default the first one) and can be seen by readers."""
+        sink = sink or self.sink
+        directory = "ledger/committed/" if sink == "ledger" else "files/"
         return Counter(
             row
             for path, content in self.storage.files.items()
             if path.startswith(directory) and not posixpath.basename(path).startswith(".")
-            for row in self._rows_in(content)
+            for row in self._rows_in(sink, content)
         )
 
-    def _rows_in(self, content: bytes) -> Sequence[Any]:
+    def _rows_in(self, sink: str, content: bytes) -> Sequence[Any]:
         if content not in self._known:
-            read = _rows_of_ledger if self.sink == "ledger" else _rows_of_parquet
+            read = _rows_of_ledger if sink == "ledger" else _rows_of_parquet
             self._known[content] = read(content)
         return self._known[content]
 

@@ -10,9 +10,12 @@ import os
 import signal
 import socket
 import sys
+import threading
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +68,8 @@ class RecoveryJob:
     directory: Path
     rows: int
     rows_per_second: int = 80_000
+    savepoint: str = ""
+    """That the job starts from."""
 
     def submit(self) -> JobClient:
         options = {
@@ -72,6 +77,7 @@ class RecoveryJob:
             "execution.target": "ray",
             "execution.checkpointing.interval": "200 ms",
             "execution.checkpointing.dir": str(self.directory / "checkpoints"),
+            "execution.state-recovery.path": self.savepoint,
             "restart-strategy.type": "fixed-delay",
             "restart-strategy.fixed-delay.attempts": 20,
             "restart-strategy.fixed-delay.delay": "100 ms",
@@ -235,6 +241,42 @@ def run_with_kills(job: RecoveryJob, victims: Sequence[str]) -> list[Recovery]:
         client.close()
     job.check()
     return recoveries
+
+
+# -- stopping with a savepoint -----------------------------------------------------------------------------------
+
+
+def stop_killing_the_job_master(job: RecoveryJob, delay_s: float) -> str:
+    """Stops the job with a savepoint, goes on from that to the end, and checks what both have committed; gives how the
+    first one ended.
+
+    Args:
+        delay_s: how long after the savepoint's metadata has appeared the JobMaster is killed.
+    """
+    directory = job.directory / "savepoints"
+    client = job.submit()
+    try:
+        await_checkpoints(client, 2)
+        (job_master,) = pids_of(client, "JobMaster")
+        with ThreadPoolExecutor(1) as driver:
+            stopping = driver.submit(client.stop_with_savepoint, str(directory), timeout=DEADLINE_S)
+            eventually(lambda: any(directory.glob("*/_metadata")), bool, DEADLINE_S)
+            threading.Event().wait(delay_s)
+            with suppress(ProcessLookupError):  # it may have done all that it had to
+                os.kill(job_master, signal.SIGKILL)
+            saved = stopping.result()
+        savepoints = len(list(directory.glob("*/_metadata")))
+        was_replaced = client.checkpoints().latest_restored is not None
+    finally:
+        client.close()
+    following = replace(job, savepoint=saved).submit()
+    try:
+        following.result(timeout=120)
+    finally:
+        following.close()
+    job.check()
+    how = "by its second JobMaster" if was_replaced else "by its first JobMaster"
+    return f"JobMaster killed {delay_s * 1000:.0f} ms after the savepoint: stopped {how}, {savepoints} savepoint(s)"
 
 
 # -- nodes -------------------------------------------------------------------------------------------------------

@@ -5,10 +5,8 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 
-from actors.checkpoints.coordination.failures import StoppingFailedError
 from actors.hosts.simulation.faults import Faults
 from flinkray import filesystems
-from flinkray.execution import JobStatus
 from tests.support.exactly_once import ExactlyOnceJob
 from tests.support.simulation import POLL_MS, Outcome, SimulatedRun, compiled, no_row_too_many
 
@@ -41,7 +39,7 @@ def run_in_parts(
             run.await_end(on_look=stop.look if len(outcomes) < parts - 1 else lambda job=job: no_row_too_many(job))
             run.shut_down()
             outcomes.append(run.outcome())
-            saved = stop.savepoint(outcomes[-1])
+            saved = stop.savepoint()
             if not saved:
                 return job, outcomes
             job = make(job, saved)
@@ -67,11 +65,7 @@ class _Stop:
         result = self._run.stop_with_savepoint(f"stop {self._failed}", target)
         self._failed += result is not None and result.directory is None
 
-    def savepoint(self, outcome: Outcome) -> str:
-        """That the next one starts from; empty: the job was not stopped, or failed otherwise."""
-        if outcome.status is JobStatus.FINISHED and self._run.details is not None:
-            return next((each.directory for each in self._run.details.savepoints if each.directory), "")
-        if outcome.error is not None and outcome.error.type_name.endswith(StoppingFailedError.__name__):
-            # It says itself that the savepoint is complete, and what to do.
-            return outcome.error.message.partition("after savepoint ")[2].partition(": a task")[0]
-        return ""
+    def savepoint(self) -> str:
+        """That the next one starts from; empty: the job was not stopped."""
+        assert self._run.details is not None
+        return next((each.directory for each in self._run.details.savepoints if each.directory), "")

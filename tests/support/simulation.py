@@ -24,6 +24,7 @@ from actors.protocol.client_requests import (
     Collected,
     CollectedReceived,
     GetArchivedJob,
+    GetJobOverview,
     GetSavepoint,
     JobOverview,
     ShutDownCluster,
@@ -236,18 +237,22 @@ class SimulatedRun:
     def cancel(self) -> None:
         self.host.ask(dispatcher_of(CLUSTER), CancelJob(JOB), ASK_TIMEOUT_MS)
 
-    def stop_with_savepoint(self, request_id: str, target: str) -> SavepointResult | None:
+    def stop_with_savepoint(
+        self, request_id: str, target: str, stop: StopMode = StopMode.SUSPEND
+    ) -> SavepointResult | None:
         """Asks for it, unless it has been asked for; what became of it, if that is known."""
         if self._job is None:
             return None
-        # A JobMaster that is gone, hangs, or has not started the job yet is asked again.
-        with contextlib.suppress(EndpointGone, TimeoutError, CheckpointError):
+        # A JobMaster that is gone, hangs, or has not started the job yet is asked again, or that which has replaced it.
+        with contextlib.suppress(EndpointGone, TimeoutError, CheckpointError, DispatcherNotReadyError):
+            if self._job.job_master not in self.host.addresses():
+                self._job = self.host.ask(dispatcher_of(CLUSTER), GetJobOverview(JOB), ASK_TIMEOUT_MS)
             result: SavepointResult | None = self.host.ask(
                 self._job.job_master, GetSavepoint(request_id), ASK_TIMEOUT_MS
             )
             if result is not None:
                 return result
-            request = TriggerSavepoint(request_id, target, StopMode.SUSPEND)
+            request = TriggerSavepoint(request_id, target, stop)
             self.host.ask(self._job.job_master, request, ASK_TIMEOUT_MS)
         return None
 

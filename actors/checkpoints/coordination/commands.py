@@ -52,13 +52,15 @@ class CoordinatorsNotified(Struct, frozen=True):
 
 
 class StoreCheckpoint(Struct, frozen=True):
-    """Write the checkpoint's metadata, add it to those that the job recovers from unless it is a savepoint, and answer
-    with `stored`.
+    """Write the checkpoint's metadata, add it to those that the job recovers from unless it is a savepoint that lets
+    the job go on, and answer with `stored`.
 
     One at a time, in the order of ids except for savepoints.
     """
 
     checkpoint: CompletedCheckpoint
+    stop_request: str = ""
+    """The request for the savepoint if it stops the job: from it the job does nothing more than to end."""
 
 
 class DropState(Struct, frozen=True):

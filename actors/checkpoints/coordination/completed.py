@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from actors.protocol.checkpoint_handles import OperatorSubtaskState, SharedFile
 from flinkray.types.records import JobId, OperatorId
@@ -43,6 +44,14 @@ class CompletedCheckpoint(Struct, frozen=True):
     directory: str
     """URI of its own directory; empty for a checkpoint in the JobMaster's memory."""
     operators: Mapping[OperatorId, OperatorState]
+
+    def with_all_finished(self) -> CompletedCheckpoint:
+        """As if all subtasks had processed all their rows: who starts from that commits what is prepared, and ends."""
+        operators = {
+            operator_id: replace(state, finished=frozenset(range(state.parallelism)))
+            for operator_id, state in self.operators.items()
+        }
+        return replace(self, operators=operators)
 
     @property
     def nbytes(self) -> int:

@@ -10,14 +10,16 @@ The life of a checkpoint:
 While the metadata of a checkpoint is being written (`is_storing`), nobody can tell whether the job would recover from
 it. So whatever happens to the tasks, that checkpoint is not aborted, and a restart waits until it is stored before it
 chooses a checkpoint to start from.
+
+Once a savepoint is stored that stops the job, sinks commit it, and an older checkpoint would have them write the same
+rows again. So whatever dies from then on, tasks or the JobMaster, what is restarted starts from that savepoint as if it
+had processed all its rows: it commits, and ends.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping
-
-from msgspec import Struct
 
 from actors.checkpoints.coordination.commands import (
     CheckpointCommand,
@@ -46,7 +48,9 @@ from actors.checkpoints.coordination.pending import (
     is_starting,
     plan_checkpoint,
 )
+from actors.checkpoints.coordination.savepoint_requests import SavepointRequest, StopWithSavepoint
 from actors.checkpoints.coordination.statistics import CheckpointTracker
+from actors.high_availability.pointers import StopSavepoint
 from actors.protocol.elements import CheckpointOptions, StopMode
 from actors.protocol.task_messages import AcknowledgeCheckpoint, DeclineCheckpoint, EndOfDataReached
 from flinkray.errors import CheckpointError, ErrorInfo, operator_label
@@ -73,32 +77,22 @@ FINAL_RETRY_MS = 500
 _REMEMBERED = 1_000
 
 
-class _SavepointRequest(Struct, frozen=True):
-    """A savepoint that was asked for and has not begun."""
-
-    request_id: str
-    target: str
-    stop: StopMode
-
-
-class _StopWithSavepoint(Struct):
-    """A savepoint that is to stop the job."""
-
-    request_id: str
-    directory: str | None = None
-    """The savepoint's directory, once it is complete and the tasks are about to finish."""
-
-
 class CheckpointCoordinator:
     """Turns events of one job into commands. Not thread-safe. It listens to the job's status and executions itself.
 
     Args:
         directories: names the directories of a checkpoint.
         first_id: the id of the first checkpoint, which is above every id that the job has ever used.
+        stop: the savepoint with which a JobMaster before this one was stopping the job; None: none.
     """
 
     def __init__(
-        self, graph: ExecutionGraph, settings: CheckpointSettings, directories: Directories, first_id: int = 1
+        self,
+        graph: ExecutionGraph,
+        settings: CheckpointSettings,
+        directories: Directories,
+        first_id: int = 1,
+        stop: StopSavepoint | None = None,
     ) -> None:
         self._graph = graph
         self._settings = settings
@@ -110,8 +104,8 @@ class CheckpointCoordinator:
         """The checkpoint for which operator coordinators are being snapshotted."""
         self._storing: int | None = None
         """The checkpoint whose metadata is being written."""
-        self._requests: deque[_SavepointRequest] = deque()
-        self._stop: _StopWithSavepoint | None = None
+        self._requests: deque[SavepointRequest] = deque()
+        self._stop = StopWithSavepoint.of(stop)
         self._periodic_due: int | None = None
         self._final_not_before = 0
         self._last_completed_ms: int | None = None
@@ -171,7 +165,8 @@ class CheckpointCoordinator:
             self._abort(pending, CheckpointFailure(FailureReason.JOB_STOPPED_RUNNING, reason), now)
         while self._requests:
             self._refuse(self._requests.popleft().request_id, reason, now)
-        self._break_stop(reason, now)
+        if status in (JobStatus.FAILING, JobStatus.CANCELLING):
+            self._break_stop(reason, now)
 
     # -- events: savepoints --------------------------------------------------------------------------------------
 
@@ -193,9 +188,9 @@ class CheckpointCoordinator:
             self._refuse(request_id, f"no savepoint is possible: the job is {status}; ask again when it runs", now)
         else:
             if stop is not StopMode.GO_ON:
-                self._stop = _StopWithSavepoint(request_id)
+                self._stop = StopWithSavepoint(request_id)
                 self._periodic_due = None
-            self._requests.append(_SavepointRequest(request_id, target, stop))
+            self._requests.append(SavepointRequest(request_id, target, stop))
             self._go_on(now)
 
     # -- events: what the shell has done -------------------------------------------------------------------------
@@ -285,9 +280,7 @@ class CheckpointCoordinator:
         for pending in self._abortable():
             if pending.waits_for(attempt) or (is_lost and attempt in pending.plan.to_acknowledge):
                 self._abort(pending, failure, now)
-        if is_lost:
-            self._break_stop(str(failure), now)
-        elif not self._covered:
+        if not is_lost and not self._covered:
             # The last task that was about to finish, for which it would have declined a final checkpoint, has done so.
             self._final_not_before = now
         self._end_stop()
@@ -409,16 +402,21 @@ class CheckpointCoordinator:
         )
 
     def _wants_final(self) -> bool:
-        """Whether all tasks wait for the checkpoint that the job ends with, and it is not under way."""
-        settings = self._settings
-        if not (settings.is_periodic and settings.has_final and self._is_running and self._stop is None):
+        """Whether all tasks wait for the checkpoint that the job ends with, and it is not under way.
+
+        A savepoint that stops the job takes its place, except for tasks that were restarted to end with that.
+        """
+        settings, stop = self._settings, self._stop
+        if not (settings.is_periodic and settings.has_final and self._is_running):
+            return False
+        if stop is not None and stop.directory is None:
             return False
         waiting = self._at_end - self._covered
         if not waiting or not self._is_ending():
             return False
         return not any(waiting <= pending.at_end and not pending.is_savepoint for pending in self._pending.values())
 
-    def _trigger(self, request: _SavepointRequest | None, now: int) -> bool:
+    def _trigger(self, request: SavepointRequest | None, now: int) -> bool:
         """Begins a checkpoint; whether it was possible. A request for a savepoint that is not possible is refused."""
         checkpoint_id = self._next_id
         unready = first_not_running(self._graph)
@@ -450,7 +448,7 @@ class CheckpointCoordinator:
         self._commands.append(SnapshotCoordinators(checkpoint_id))
         return True
 
-    def _options(self, checkpoint_id: int, request: _SavepointRequest | None) -> CheckpointOptions:
+    def _options(self, checkpoint_id: int, request: SavepointRequest | None) -> CheckpointOptions:
         settings = self._settings
         target = "" if request is None else request.target
         directory, shared_directory = self._directories(checkpoint_id, request is not None, target)
@@ -479,7 +477,8 @@ class CheckpointCoordinator:
         pending = next(filter(self._may_store, self._pending.values()), None) if self._storing is None else None
         if pending is not None:
             self._storing = pending.checkpoint_id
-            self._commands.append(StoreCheckpoint(pending.complete(self._graph, now)))
+            stop_request = (pending.request_id or "") if pending.stops_job else ""
+            self._commands.append(StoreCheckpoint(pending.complete(self._graph, now), stop_request))
 
     def _may_store(self, pending: PendingCheckpoint) -> bool:
         """Whether all tasks have acknowledged, and none would finish before it has the trigger of a savepoint that
@@ -552,20 +551,17 @@ class CheckpointCoordinator:
     # -- inside: savepoints that stop the job --------------------------------------------------------------------
 
     def _complete_stop(self, pending: PendingCheckpoint, now: int) -> None:
-        """A savepoint that is to stop the job is stored: if no task was lost, it is committed and the tasks finish."""
+        """A savepoint that is to stop the job is stored: it is committed and the tasks finish.
+
+        Tasks that were lost meanwhile do so when they are restarted, unless the job is about to end without them.
+        """
         assert self._stop is not None
-        directory = pending.options.directory
-        executions = self._graph.executions
-        fit = (ExecutionState.RUNNING, ExecutionState.FINISHED)
-        attempts = pending.plan.to_acknowledge
-        if self._is_running and all(each in executions and executions[each].state in fit for each in attempts):
-            self._stop.directory = directory
-            self._notify_complete(pending)
-            self._end_stop()
-        else:
-            self._commands.append(CoordinatorsNotified(pending.checkpoint_id, is_complete=False))
-            text = f"the job did not run any more when savepoint {directory} was complete; nothing of it is committed"
-            self._refuse(self._stop.request_id, text, now)
+        self._stop.directory = pending.options.directory
+        self._notify_complete(pending)
+        self._end_stop()
+        status = self._graph.status.current
+        if not self._is_running and status is not JobStatus.RESTARTING:
+            self._break_stop(f"the job is {status.name}", now)
 
     def _end_stop(self) -> None:
         """Answers the request to stop the job, once all tasks have finished."""
@@ -575,17 +571,12 @@ class CheckpointCoordinator:
             self._commands.append(SavepointDone(stop.request_id, stop.directory, None))
 
     def _break_stop(self, reason: str, now: int) -> None:
-        """The job fails, or is cancelled, after the savepoint that stops it was completed and before it ended."""
+        """The job fails for good, or is cancelled, after the savepoint that stops it was completed, and before it has
+        ended."""
         stop = self._stop
         if stop is not None and stop.directory is not None:
-            error = ErrorInfo.of(
-                StoppingFailedError(
-                    f"the job did not end after savepoint {stop.directory}: {reason}; the savepoint is complete, but "
-                    "perhaps not everything is committed: start the job from it"
-                )
-            )
+            error = ErrorInfo.of(StoppingFailedError.of(stop.directory, reason))
             self._answer_with_error(stop.request_id, error, now)
-            self._fail_job(error, None)
 
     def _refuse(self, request_id: str, text: str, now: int) -> None:
         self._answer_with_error(request_id, ErrorInfo.of(CheckpointError(text)), now)

@@ -51,12 +51,18 @@ class CheckpointFailure(Struct, frozen=True):
 
 
 class StoppingFailedError(CheckpointError):
-    """The savepoint that was to stop the job is complete, and perhaps committed, but the job failed before it ended.
+    """The savepoint that was to stop the job is complete, and perhaps committed, but the job failed for good, or was
+    cancelled, before it had ended.
 
-    A restart from an older checkpoint would write again what the savepoint has committed.
+    A job that is started from an older checkpoint would write again what the savepoint has committed.
     """
 
-    is_recoverable = False
+    @classmethod
+    def of(cls, directory: str, reason: str) -> StoppingFailedError:
+        return cls(
+            f"the job did not end after savepoint {directory}: {reason}; the savepoint is complete, but perhaps not "
+            "everything is committed: start the job from it"
+        )
 
 
 class FailureCounter:

@@ -47,6 +47,8 @@ class FakeJobMaster:
     saves_after: int = 2
     """How often it is asked for a savepoint until there is one."""
     error: Exception | None = None
+    unready: int = 0
+    """So many requests come before it has started the job."""
     takes: dict[str, TriggerSavepoint] = field(default_factory=dict)
     asked: dict[str, int] = field(default_factory=dict)
 
@@ -125,6 +127,9 @@ class FakeCluster(Host):
 
     def _of_master(self, master: FakeJobMaster, request: Any) -> Any:
         match request:
+            case TriggerSavepoint() if master.unready:
+                master.unready -= 1
+                raise CheckpointError("the job has not started yet")
             case TriggerSavepoint():
                 master.takes.setdefault(request.request_id, request)
             case GetSavepoint() if request.request_id in master.takes:
@@ -208,6 +213,19 @@ def test_a_job_master_that_takes_anothers_place_is_asked_anew(cluster: FakeClust
     saved = cluster.client().trigger_savepoint("/there", timeout=30)
     (taken,) = cluster.master.takes.values()
     assert saved.endswith(taken.request_id)
+
+
+def test_a_job_master_that_has_not_started_the_job_again_yet_is_waited_for(cluster: FakeCluster) -> None:
+    cluster.before = on(GetSavepoint, 2, lambda: cluster.replace_master(unready=3))
+    saved = cluster.client().trigger_savepoint("/there", timeout=30)
+    (taken,) = cluster.master.takes.values()
+    assert saved.endswith(taken.request_id)
+
+
+def test_a_job_that_has_not_started_at_all_says_so(cluster: FakeCluster) -> None:
+    cluster.master.unready = 1
+    with pytest.raises(CheckpointError, match="has not started yet"):
+        cluster.client().trigger_savepoint("/there", timeout=30)
 
 
 def test_stopping_returns_when_the_job_has_finished(cluster: FakeCluster) -> None:

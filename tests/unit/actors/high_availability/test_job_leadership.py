@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from actors.high_availability.directories import high_availability_directory
-from actors.high_availability.pointers import CheckpointPointers, JobLeadership, LeadershipLostError
+from actors.high_availability.pointers import CheckpointPointers, JobLeadership, LeadershipLostError, StopSavepoint
 from flinkray.config.configuration import Configuration
 from flinkray.errors import CheckpointError
 from flinkray.types.records import JobId
@@ -31,6 +31,12 @@ def test_the_next_job_master_finds_what_was_recorded_last_under_a_generation_of_
     taken = JobLeadership(str(tmp_path), JOB).take()
     assert taken == CheckpointPointers(1, 5, ("s3://b/chk-4", "s3://b/savepoint-1"), b"ended\xff")
     assert JobLeadership(str(tmp_path), JOB).take().generation == 2
+
+
+def test_the_next_job_master_finds_the_savepoint_with_which_the_job_was_stopping(tmp_path: Path) -> None:
+    stop = StopSavepoint("request", "s3://b/savepoint-1")
+    leader(tmp_path).record(CheckpointPointers(0, 5, ("s3://b/chk-4",), stop=stop))
+    assert JobLeadership(str(tmp_path), JOB).take().stop == stop
 
 
 def test_a_job_master_that_wakes_up_after_another_one_took_over_changes_nothing(tmp_path: Path) -> None:

@@ -22,9 +22,10 @@ from actors.jobs import job_checkpoints
 from actors.jobs.job_checkpoints import JobCheckpoints
 from actors.jobs.recovery import RESERVED_IDS, Recovered, recover
 from actors.protocol.checkpoint_handles import FileState, OperatorSubtaskState, PartKind, StatePart, TaskSnapshot
-from actors.protocol.elements import CheckpointOptions
+from actors.protocol.client_requests import TriggerSavepoint
+from actors.protocol.elements import CheckpointOptions, StopMode
 from actors.protocol.task_messages import AcknowledgeCheckpoint, TriggerCheckpoint
-from flinkray.errors import CheckpointError, ErrorInfo
+from flinkray.errors import CheckpointError, DamagedCheckpointError, ErrorInfo
 from flinkray.execution import JobStatus
 from flinkray.types.records import JobId
 from graphs.execution_graph import AttemptId, ExecutionGraph
@@ -289,6 +290,21 @@ def test_ids_are_reserved_again_before_they_run_out_and_a_store_that_fails_is_tr
     assert leadership.recorded[-1].next_id > RESERVED_IDS + 1
 
 
+def test_ids_that_are_reserved_do_not_take_a_checkpoint_from_the_next_job_master(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(job_checkpoints, "_FEW_IDS", RESERVED_IDS - 2)
+    leadership = Leadership()
+    master = SteppedJobMaster(tmp_path, leadership, max_concurrent=2)
+    master.advance(1_000)
+    master.acknowledges = False
+    master.advance(1_000)
+    assert master.checkpoints.is_storing
+    assert master.checkpoints.coordinator.next_id == 3, "few enough are left"
+    master.run_work()
+    assert [Path(*pointers.directories).name for pointers in leadership.recorded][-1] == "chk-1"
+
+
 def test_without_ids_that_are_reserved_no_checkpoint_is_begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(job_checkpoints, "RESERVED_IDS", 3)
     master = SteppedJobMaster(tmp_path, Leadership(CheckpointError("out of order")), tolerable_failures=100)
@@ -341,3 +357,73 @@ def test_the_end_of_the_job_does_not_wait_for_ever_until_it_is_tidy(tmp_path: Pa
     master.checkpoints.end(JobStatus.FINISHED, b"", lambda: ended.append("once"))
     master.advance(int(job_checkpoints.TIDY_UP_TIMEOUT_MS))
     assert ended == ["once"]
+
+
+# -- stopping with a savepoint -----------------------------------------------------------------------------------
+
+
+def stopping(directory: Path, leadership: Any, **changes: Any) -> SteppedJobMaster:
+    """A job that has a checkpoint, and whose savepoint waits to be written."""
+    master = SteppedJobMaster(directory, leadership, **changes)
+    master.advance(1_000)
+    master.run_work()
+    master.checkpoints.trigger_savepoint(TriggerSavepoint("r", str(directory / "savepoints"), StopMode.SUSPEND))
+    master.checkpoints.go_on()
+    master.advance(1)
+    assert master.checkpoints.is_storing
+    return master
+
+
+def test_a_savepoint_that_stops_the_job_is_recorded_for_the_next_job_master_before_it_is_committed(
+    tmp_path: Path,
+) -> None:
+    leadership = Leadership()
+    master = stopping(tmp_path, leadership)
+    committed: list[bool] = []
+    leadership.on_record = lambda: committed.append(master.checkpoints.coordinator.overview().counts.completed > 1)
+    master.run_work()
+    assert committed[0] is False
+    stop = leadership.recorded[-1].stop
+    assert stop is not None
+    assert (stop.request_id, Path(stop.directory).parent.name) == ("r", "savepoints")
+
+
+def test_a_job_master_that_takes_over_has_all_tasks_end_with_that_savepoint(tmp_path: Path) -> None:
+    leadership: Any = Leadership()
+    stopping(tmp_path, leadership).run_work()
+    recovered = recover(settings(), leadership)
+    assert recovered.stop == leadership.recorded[-1].stop
+    master = SteppedJobMaster(tmp_path, leadership, recovered)
+    assignment = master.checkpoints.restore()
+    assert assignment is not None
+    assert {restore.is_finished for restore in assignment.tasks.values()} == {True}
+    assert {restore.directory for restore in assignment.tasks.values()} == {recovered.stop.directory}
+    master.checkpoints.trigger_savepoint(TriggerSavepoint("r", "", StopMode.SUSPEND))
+    master.checkpoints.go_on()
+    assert master.checkpoints.savepoints == (), "who asked before asks again, and is not refused"
+
+
+def test_a_savepoint_whose_record_failed_stops_nothing(tmp_path: Path) -> None:
+    leadership: Any = Leadership()
+    master = stopping(tmp_path, leadership)
+    leadership.error, leadership.failures = CheckpointError("out of order"), 1
+    master.run_work()
+    assert leadership.recorded[-1].stop is None
+    (result,) = master.checkpoints.savepoints
+    assert "out of order" in str(result.error)
+    assignment = master.checkpoints.restore()
+    assert assignment is not None
+    assert {Path(restore.directory).name for restore in assignment.tasks.values()} == {"chk-1"}
+
+
+def test_a_job_that_was_stopping_does_not_go_back_to_what_was_before_its_savepoint(tmp_path: Path) -> None:
+    """Sinks may have committed it, and would commit the same rows again."""
+    leadership: Any = Leadership()
+    master = stopping(tmp_path, leadership)
+    master.run_work()
+    master.checkpoints.restore()
+    assert not master.checkpoints.on_damaged(ErrorInfo.of(DamagedCheckpointError("torn")))
+    (metadata,) = (tmp_path / "savepoints").rglob("_metadata")
+    metadata.write_bytes(b"torn")
+    with pytest.raises(DamagedCheckpointError, match="the job was stopping with it"):
+        recover(settings(), leadership)

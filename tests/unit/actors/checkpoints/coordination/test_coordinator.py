@@ -17,6 +17,7 @@ from actors.checkpoints.coordination.commands import (
 )
 from actors.checkpoints.coordination.completed import CompletedCheckpoint
 from actors.checkpoints.coordination.coordinator import FINAL_RETRY_MS
+from actors.high_availability.pointers import StopSavepoint
 from actors.protocol.checkpoint_handles import PartKind
 from actors.protocol.elements import StopMode
 from actors.protocol.task_messages import AcknowledgeCheckpoint
@@ -829,17 +830,52 @@ def test_a_task_that_is_lost_while_the_job_is_being_stopped_is_a_failure_like_an
     assert "count (1/2) is FAILED" in done.error.message  # type: ignore[union-attr]
 
 
-def test_a_job_that_fails_between_its_last_savepoint_and_its_end_does_not_restart() -> None:
+def test_a_task_that_is_lost_after_the_last_savepoint_is_restarted_to_end_with_it() -> None:
     job = Job()
     job.savepoint(StopMode.SUSPEND)
     job.complete(1)
     job.move("Source 0", "FINISHED")
     job.move("count 0", "FAILED")
-    (fail,) = job.commands(FailJob)
-    assert not fail.error.is_recoverable
+    job.restart()
+    assert (job.commands(SavepointDone), failures(job)) == ([], [])
+    job.advance(10_000)
+    assert triggered(job) == [1], "the job does nothing any more but to end"
+    job.end_data(*ALL)
+    assert triggered(job) == [2], "tasks that have nothing more to do end with a final checkpoint, as always"
+    job.complete(2)
+    job.move("Source 0", "FINISHED")
+    for name in ALL[1:]:
+        assert job.commands(SavepointDone) == []
+        job.move(name, "FINISHED")
+    assert job.commands(SavepointDone) == [SavepointDone("r", "savepoints/savepoint-1", None)]
+
+
+def test_a_job_that_fails_for_good_after_its_last_savepoint_says_where_that_is() -> None:
+    job = Job()
+    job.savepoint(StopMode.SUSPEND)
+    job.complete(1)
+    job.move("count 0", "FAILED")
+    job.graph.transition_job(JobStatus.FAILING, job.now)
+    job.settle()
     (done,) = job.commands(SavepointDone)
     assert "savepoints/savepoint-1" in done.error.message  # type: ignore[union-attr]
     assert "start the job from it" in done.error.message  # type: ignore[union-attr]
+
+
+def test_a_job_master_goes_on_stopping_where_the_one_before_it_died() -> None:
+    job = Job(starts=False, first_id=2, stop=StopSavepoint("r", "savepoints/savepoint-1"))
+    job.run_all()
+    job.savepoint(request="other")
+    (refused,) = job.commands(SavepointDone)
+    assert "is being stopped with a savepoint already" in refused.error.message  # type: ignore[union-attr]
+    job.advance(10_000)
+    assert triggered(job) == []
+    job.end_data(*ALL)
+    job.complete(2)
+    for name in ALL:
+        assert job.commands(SavepointDone) == []
+        job.move(name, "FINISHED")
+    assert job.commands(SavepointDone) == [SavepointDone("r", "savepoints/savepoint-1", None)]
 
 
 def test_a_job_that_is_cancelled_while_it_stops_is_just_cancelled() -> None:
@@ -853,18 +889,34 @@ def test_a_job_that_is_cancelled_while_it_stops_is_just_cancelled() -> None:
     assert "the job is CANCELLING" in done.error.message  # type: ignore[union-attr]
 
 
-def test_a_savepoint_that_is_stored_after_the_job_has_failed_stops_and_commits_nothing() -> None:
+def test_a_savepoint_that_is_stored_after_a_task_was_lost_stops_the_job_when_that_runs_again() -> None:
     job = Job()
     job.savepoint(StopMode.SUSPEND)
     job.acknowledge(1)
     job.move("count 0", "FAILED")
     job.stored(1)
+    assert len(job.commands(SendComplete)) == 5
+    job.restart()
+    job.end_data(*ALL)
+    job.complete(2)
+    for name in ALL:
+        assert job.commands(SavepointDone) == []
+        job.move(name, "FINISHED")
+    assert job.commands(SavepointDone) == [SavepointDone("r", "savepoints/savepoint-1", None)]
+
+
+@pytest.mark.parametrize("status", [JobStatus.FAILING, JobStatus.CANCELLING])
+def test_a_savepoint_that_is_stored_when_the_job_is_about_to_end_without_it_is_named(status: JobStatus) -> None:
+    job = Job()
+    job.savepoint(StopMode.SUSPEND)
+    job.acknowledge(1)
+    job.graph.transition_job(status, job.now)
+    for name in ALL:
+        job.move(name, "CANCELING")
+    job.stored(1)
     assert job.commands(SendComplete) == []
     (done,) = job.commands(SavepointDone)
-    assert "nothing of it is committed" in done.error.message  # type: ignore[union-attr]
-    job.restart()
-    job.advance(1_000)
-    assert triggered(job) == [1, 2]
+    assert f"savepoints/savepoint-1: the job is {status.name}" in done.error.message  # type: ignore[union-attr]
 
 
 # -- restoring and looking at it ---------------------------------------------------------------------------------

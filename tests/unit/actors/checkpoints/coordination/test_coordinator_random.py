@@ -64,6 +64,10 @@ class CoordinationWorld:
         self.requests: set[str] = set()
         self.answers: Counter[str] = Counter()
         self.must_restart = False
+        self.stops: dict[int, str] = {}
+        """Savepoint -> the request for it, of those that stop the job."""
+        self.stopping = ""
+        """The request whose savepoint is complete, so that the job can only end."""
 
     # -- the JobMaster -------------------------------------------------------------------------------------------
 
@@ -90,6 +94,8 @@ class CoordinationWorld:
                         operator = execution.vertex.job_vertex.job_vertex.head.operator_id
                         self.barriers.append((execution.attempt_id, operator, command.checkpoint_id))
             case StoreCheckpoint():
+                if command.stop_request:
+                    self.stops[command.checkpoint.checkpoint_id] = command.stop_request
                 self.on_store(command.checkpoint)
             case DropState():
                 for snapshot in command.snapshots:
@@ -100,6 +106,11 @@ class CoordinationWorld:
             case SavepointDone():
                 assert (command.directory is None) != (command.error is None)
                 self.answers[command.request_id] += 1
+                if command.request_id == self.stopping:
+                    all_finished = all(each.state is ExecutionState.FINISHED for each in self.job.executions)
+                    assert all_finished, "the job is not stopped yet"
+                    assert command.directory is not None, "a restart does not keep the job from being stopped"
+                    self.stopping = ""
             case FailJob():
                 self.must_restart = True
             case SendComplete():
@@ -126,7 +137,7 @@ class CoordinationWorld:
             self.pass_time: 20,
             self.store: 15,
             self.end_data: 3,
-            self.finish: 2,
+            self.finish: 30 if self.stopping else 2,
             self.fail: 1,
             self.ask: 3,
         }
@@ -171,6 +182,7 @@ class CoordinationWorld:
         if is_healthy or self.random.random() < 0.9:
             checkpoint_id = checkpoint.checkpoint_id
             self.completed.append(checkpoint_id)
+            self.stopping = self.stops.get(checkpoint_id, self.stopping)
             self.needed.update(id(self.acknowledged[checkpoint_id, each]) for each in self.taking_part[checkpoint_id])
             assert not any(self.dropped[each] for each in self.needed)
             self.coordinator.stored(checkpoint_id, None, self.job.now)
@@ -226,7 +238,11 @@ class CoordinationWorld:
         self.store(is_healthy=True)
         self.settle()
         self.restart(is_healthy=True)
-        completed = len(self.completed)
+        completed, is_stopping = len(self.completed), bool(self.stopping)
+        if is_stopping:
+            for execution in self.running():
+                self.coordinator.end_of_data(EndOfDataReached(JOB, execution.attempt_id), self.job.now)
+                self.settle()
         for _ in range(40):
             self.pass_time()
             while self.barriers or self.storing is not None:
@@ -234,8 +250,13 @@ class CoordinationWorld:
                 self.settle()
                 self.store(is_healthy=True)
                 self.settle()
-        if self.settings.is_periodic:
+        if self.settings.is_periodic and (self.settings.has_final or not is_stopping):
             assert len(self.completed) > completed, "no checkpoint is taken any more"
+        if is_stopping:
+            assert len(self.completed) <= completed + 1, "a job that is stopped takes its final checkpoint only"
+            for execution in self.running():
+                execution.transition(ExecutionState.FINISHED, self.job.now)
+                self.settle()
         assert self.coordinator.pending_ids == ()
         assert self.answers == Counter(self.requests), "each request has one answer"
         for key, snapshot in self.acknowledged.items():
