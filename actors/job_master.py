@@ -154,6 +154,8 @@ class JobMaster(Endpoint):
         self._job: RunningJob | None = None
         """The job once it is set up; None before, and for ever where it could not be."""
         self._is_cancel_wanted = False
+        self._is_abandoned = False
+        """No Dispatcher is left that could know of the job."""
         self._stop: StopSavepoint | None = None
         """The savepoint with which the JobMaster before was stopping the job."""
         self._is_ended = False
@@ -313,7 +315,7 @@ class JobMaster(Endpoint):
         job.go_on()
         if job.is_over and not self._is_ended:
             self._end()
-            job.end(self._report_end)
+            job.end(self._report_end, is_abandoned=self._is_abandoned)
 
     def _end(self) -> None:
         """There is nothing more to do for the job, but to answer those who ask for it."""
@@ -452,7 +454,7 @@ class JobMaster(Endpoint):
             self._resource_manager.on_lost()
         elif peer == self._dispatcher.address:
             if not self._ha_directory:
-                self._cancel()
+                self._abandon()
             self._dispatcher.on_lost()
         else:
             text = f"{peer} is lost: {cause}"
@@ -463,8 +465,12 @@ class JobMaster(Endpoint):
         if self._is_ended:
             self.context.kill(self.context.address)
             return
-        self._cancel()
+        self._abandon()
         self._dispatcher.on_lost()
+
+    def _abandon(self) -> None:
+        self._is_abandoned |= not self._is_cancel_wanted
+        self._cancel()
 
     def _on_delivery_failed(self, failure: DeliveryFailed) -> None:
         """Sees to it that nobody waits for ever for an answer to the message, or for what it would have led to."""

@@ -142,7 +142,8 @@ class ResourceManager(Endpoint):
                 self._on_register_job_master(message)
             case ClusterResources():
                 self._manager.set_room(message.free_cpus)
-                self._run(self._manager.set_total(message.total_cpus, message.is_autoscaled, self._now()))
+                total = (message.total_cpus, message.is_autoscaled, self._now(), message.total_memory_bytes)
+                self._run(self._manager.set_total(*total))
                 self._run(self._manager.expect(message.expected, self._now()))
             case ReleaseAllTaskExecutors():
                 self._on_release_all(message.dispatcher)

@@ -58,18 +58,15 @@ class RayExecutor:
         cluster_id = job_cluster_id(job_graph.job_id)
         is_attached = pipeline.configuration.get(ATTACHED)
 
-        from actors.hosts.ray.cluster import is_own_cluster, total_cpus
+        from actors.hosts.ray.cluster import is_own_cluster
         from actors.hosts.ray.host import RayHost
-        from actors.hosts.ray.resources import free_cpus_by_node
+        from actors.hosts.ray.resources import cluster_resources, free_cpus_by_node
 
         slots = _slots_of(job_graph)
         host = RayHost(cluster_id, is_detached=not is_attached, cpus=sum(slot.profile.cpus for slot in slots))
         if is_own_cluster() and not is_attached:
             log.warning("job %r ends with this process, as the Ray cluster does that was started here", pipeline.name)
-        # A cluster that others have started may be one that grows by demand.
-        resources = ClusterResources(
-            total_cpus(), is_autoscaled=not is_own_cluster(), expected=slots, free_cpus=free_cpus_by_node()
-        )
+        resources = cluster_resources(slots, free_cpus_by_node())
         return _run_in_own_cluster(host, cluster_id, job_graph, resources, is_attached=is_attached)
 
 
@@ -82,7 +79,11 @@ class RaySessionExecutor:
         cluster_id = _session_of(pipeline.configuration)
         job_graph = generate_job_graph(pipeline, new_job_id())
         host = connect_to_session(cluster_id)
+
+        from actors.hosts.ray.resources import cluster_resources
+
         try:
+            host.tell(resource_manager_of(cluster_id), cluster_resources())
             job = submit(host, cluster_id, job_graph)
         except EndpointGone as error:
             raise no_such_session(cluster_id) from error

@@ -178,14 +178,18 @@ class JobCheckpoints:
 
     # -- the end -------------------------------------------------------------------------------------------------
 
-    def end(self, status: JobStatus, ended: bytes, then: Callable[[], None]) -> None:
+    def end(self, status: JobStatus, ended: bytes, then: Callable[[], None], *, could_go_on: bool = False) -> None:
         """Nothing is being stored any more, and the job has ended: deletes what it does not leave behind.
 
         Args:
             ended: as CheckpointPointers has it.
             then: called once, when that is done, or takes too long.
+            could_go_on: started again, the job may go on; so its last checkpoint stays.
         """
-        deletions = self._store.at_job_end(status, self._settings.retention)
+        deletions = self._store.at_job_end(status, self._settings.retention, keeps_last=could_go_on)
+        if could_go_on and self._store.latest is not None and self._directories.of_job:
+            text = "job %r is %s; to go on, start it from %s (execution.state-recovery.path)"
+            log.warning(text, self._graph.name, status.value, self._store.latest.directory)
         leadership, pointers = self._leadership, self._pointers(self._own_directories(), ended)
 
         def tidy_up() -> None:

@@ -85,7 +85,8 @@ class RunningJob:
             self._services, graph, settings, directories, self._coordinators, leadership, recovered
         )
         self._metrics = JobMetrics(graph)
-        self.scheduler = _create_scheduler(graph, context, self._checkpoints.restore_of)
+        has_run = recovered.generation > 0
+        self.scheduler = _create_scheduler(graph, context, self._checkpoints.restore_of, has_run)
         assignment = self._checkpoints.restore()
         states = {} if assignment is None else assignment.coordinators
         self._coordinators.start(states, self._checkpoints.restored_id)
@@ -129,11 +130,16 @@ class RunningJob:
         """The job is in a terminal status, and nothing of it is in doubt."""
         return self.scheduler.status.is_terminal and not self._checkpoints.is_storing
 
-    def end(self, then: Callable[[JobDetails], None]) -> None:
-        """The job is over: closes what it has, and calls `then` when nothing is left that should not be."""
+    def end(self, then: Callable[[JobDetails], None], *, is_abandoned: bool = False) -> None:
+        """The job is over: closes what it has, and calls `then` when nothing is left that should not be.
+
+        Args:
+            is_abandoned: it was cancelled, and not because somebody wanted it to end.
+        """
         self._coordinators.close()
         details = self.details()
-        self._checkpoints.end(details.status, dumps(details), lambda: then(details))
+        could_go_on = is_abandoned or (details.error is not None and is_cause_outside(details.error))
+        self._checkpoints.end(details.status, dumps(details), lambda: then(details), could_go_on=could_go_on)
 
     def check(self) -> None:
         """What always holds between two messages."""
@@ -263,8 +269,17 @@ class RunningJob:
         return self._services.clock.now_ms()
 
 
+def is_cause_outside(error: ErrorInfo) -> bool:
+    """Whether the job has not failed for its program or its data, but for slots, processes or storage."""
+    cause = error.exception()
+    return not (isinstance(cause, FlinkrayError) and cause.origin == "user")
+
+
 def _create_scheduler(
-    graph: ExecutionGraph, context: EndpointContext, restore_of: Callable[[ExecutionVertex], TaskRestore | None]
+    graph: ExecutionGraph,
+    context: EndpointContext,
+    restore_of: Callable[[ExecutionVertex], TaskRestore | None],
+    has_run: bool,
 ) -> Scheduler:
     """The scheduler of a job, with what its configuration says of slots and failures."""
     configuration = graph.information.configuration
@@ -277,4 +292,5 @@ def _create_scheduler(
         restart_strategy=strategy_of(configuration, has_checkpoints, context.random("restarts")),
         failover_strategy=failover_strategy_of(configuration),
         restore_of=restore_of,
+        has_run=has_run,
     )

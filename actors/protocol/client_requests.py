@@ -88,6 +88,7 @@ class ClusterResources(Struct, frozen=True):
     """Client -> ResourceManager: what the host has in total, so that a job that can never fit is told so soon.
 
     `is_autoscaled`: more may come, so nothing is too large.
+    `total_memory_bytes`: None: unknown.
     `expected`: the slots of the job that the client is about to submit; they start while its JobMaster does.
     `free_cpus`: of each node, in any order; a TaskExecutor with several slots is as large as one of them at most.
     """
@@ -96,6 +97,7 @@ class ClusterResources(Struct, frozen=True):
     is_autoscaled: bool = False
     expected: tuple[SlotRequest, ...] = ()
     free_cpus: tuple[float, ...] = ()
+    total_memory_bytes: int | None = None
 
 
 # -- for a JobMaster ---------------------------------------------------------------------------------------------

@@ -60,6 +60,8 @@ class ClusterOverview(Struct, frozen=True):
     slot_profile: ResourceProfile = ResourceProfile()
     total_cpus: float | None = None
     """CPUs of the whole cluster, whoever uses them; None: unknown."""
+    total_memory_bytes: int | None = None
+    """The same of memory."""
 
     def __str__(self) -> str:
         text = (
@@ -70,6 +72,8 @@ class ClusterOverview(Struct, frozen=True):
             text += f"; {self.pending_task_executors} more TaskExecutor(s) wait to be started"
         if self.total_cpus is not None:
             text += f"; {self.total_cpus:g} CPU(s) in the whole cluster"
+        if self.total_memory_bytes is not None:
+            text += f", and {self.total_memory_bytes / 2**20:.0f} MiB of memory"
         return text
 
 

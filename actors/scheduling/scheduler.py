@@ -82,11 +82,13 @@ class Scheduler:
         restart_strategy: RestartStrategy | None = None,
         failover_strategy: type[FailoverStrategy] = RestartRegions,
         restore_of: Callable[[ExecutionVertex], TaskRestore | None] = lambda _vertex: None,
+        has_run: bool = False,
     ) -> None:
         """
         Args:
             restart_strategy: None: the first failure ends the job.
             restore_of: what a subtask that is deployed now starts from; must not raise.
+            has_run: the job has run under another JobMaster.
         """
         self.graph = graph
         self.pool = SlotPool()
@@ -106,6 +108,8 @@ class Scheduler:
         """The TaskSlot of every current attempt that was deployed."""
         self._slot_idle_timeout_ms = slot_idle_timeout_ms
         self._is_timeout_reported = False
+        self._has_run = has_run
+        """All slots that the job wanted were there once: the cluster is large enough for it, and may be so again."""
         self._lost_slots = 0
         self._declared: tuple[SlotRequest, ...] = ()
         self._commands: list[SchedulerCommand] = []
@@ -153,7 +157,8 @@ class Scheduler:
         is_timeout: bool = False,
         is_about_starts: bool = False,
     ) -> None:
-        """The slots will not come; without effect when they have come meanwhile.
+        """The slots will not come; without effect when they have come meanwhile. As in Flink the restart strategy
+        decides what this leads to, but not for a job that never had all its slots, which would not get them later.
 
         Args:
             overview: what the cluster has; None where nobody could be asked.
@@ -167,9 +172,10 @@ class Scheduler:
         else:
             is_hopeless = bool(self._waiting) and (is_about_starts or not self._fit_one_by_one(overview))
         if is_hopeless:
-            needed = [shared.request for shared in self.shared_slots]
-            error = shortage_error(self.graph.name, needed, len(self.pool.unserved()), overview, reason)
-            self.fail(ErrorInfo.of(error), now)
+            name, missing = self.graph.name, len(self.pool.unserved())
+            error = shortage_error(name, self.shared_slots, missing, overview, reason, has_run=self._has_run)
+            self._recover(self._waiting.vertices, [TaskFailure(now, error)], now)
+            self._go_on(now)
 
     def deploy_restarted(self, restart: int, now: int) -> None:
         """Answers SubtasksReset: what `restore_of` gives is known. Ignored for a restart that has changed meanwhile."""
@@ -331,11 +337,13 @@ class Scheduler:
     def _deploy_ready(self, now: int) -> None:
         for region in self._waiting.take_ready(self.pool.is_served):
             self._deploy(region.vertices, now)
+            self._has_run = self._has_run or not self._waiting
 
     def _has_waited_too_long(self, now: int) -> bool:
         """Whether a region waits for slots beyond its time, which begins when tasks of an earlier stage have ended."""
         states = (execution.state for execution in self.graph.executions.values())
-        if self._has_stages and self._waiting and any(_occupies_slot(state) for state in states):
+        is_taken = any(state.is_deployed or state is ExecutionState.CANCELING for state in states)
+        if self._has_stages and self._waiting and is_taken:
             self._waiting.count_from(now)  # when those tasks end, their slots are free
         return self._waiting.are_late(now)
 
@@ -540,8 +548,7 @@ class Scheduler:
     # -- inside: slots -------------------------------------------------------------------------------------------
 
     def _close_unneeded_requests(self, slots: Iterable[SharedSlot], now: int) -> None:
-        open_slots = (shared for shared in slots if self.pool.is_open(shared.label))
-        for shared in self._strategy.unneeded(open_slots):
+        for shared in self._strategy.unneeded(each for each in slots if self.pool.is_open(each.label)):
             self.pool.close(shared.label, now)
 
     def _lose(self, allocation_ids: list[AllocationId], cause: str, now: int) -> None:
@@ -582,8 +589,7 @@ class Scheduler:
         if self._lost_slots >= MAX_LOST_SLOTS:
             text = f"{self._lost_slots} slots were lost before they could be used; the last: {cause}"
             self._lost_slots = 0
-            waiting = self._waiting.vertices
-            self._recover(waiting, [TaskFailure(now, ErrorInfo.of(FlinkrayError(text)))], now)
+            self._recover(self._waiting.vertices, [TaskFailure(now, ErrorInfo.of(FlinkrayError(text)))], now)
 
     def _release(self, slot: PooledSlot, reason: str) -> None:
         self._commands.append(ReleaseSlot(slot.task_executor, slot.allocation_id, reason))
@@ -592,7 +598,3 @@ class Scheduler:
         """Ends the slot also without its TaskExecutor: what runs there must have ended before it runs elsewhere."""
         self._release(slot, reason)
         self._commands.append(KillSlot(slot.address))
-
-
-def _occupies_slot(state: ExecutionState) -> bool:
-    return state.is_deployed or state is ExecutionState.CANCELING

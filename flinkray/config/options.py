@@ -249,7 +249,8 @@ SLOT_REQUEST_TIMEOUT = option(
     "slot.request.timeout",
     _duration,
     Millis(300_000),
-    "How long a job waits for its slots before it fails with NoResourceAvailableError.",
+    "How long a job waits for its slots before that is a failure (NoResourceAvailableError); it ends a job that never "
+    "had them all, for others the restart strategy decides.",
     unit="ms",
 )
 SLOT_IDLE_TIMEOUT = option(
@@ -372,7 +373,8 @@ CHECKPOINT_RETENTION = option(
     _word,
     "no-externalized-checkpoints",
     "What is kept after a job's end: nothing, what a job that failed leaves (delete-on-cancellation), or also what a "
-    "cancelled one leaves (retain-on-cancellation).",
+    "cancelled one leaves (retain-on-cancellation). A job that fails for want of slots, processes or storage leaves "
+    "its last checkpoint in any case.",
     valid=one_of("no-externalized-checkpoints", "delete-on-cancellation", "retain-on-cancellation"),
 )
 UNALIGNED_CHECKPOINTS = option(

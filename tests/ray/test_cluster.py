@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
 import urllib.request
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -164,3 +166,48 @@ def test_a_job_that_the_cluster_cannot_hold_says_what_it_needs_and_what_to_do() 
     assert "needs 2 slot(s)" in done.stderr
     assert "The cluster has: " in done.stderr
     assert "lower 'parallelism.default'" in done.stderr
+
+
+TOO_LARGE_FOR_OTHERS = """
+import ray
+from ray.cluster_utils import Cluster
+
+from actors.client.session import start_session
+from actors.hosts.ray.resources import may_grow
+from flinkray import Configuration, StreamExecutionEnvironment
+from flinkray.errors import JobExecutionError
+from tests.support.waiting import eventually
+
+head = {"num_cpus": 1, "object_store_memory": 100 << 20, "include_dashboard": False}
+cluster = Cluster(initialize_head=True, head_node_args=head)
+try:
+    ray.init(address=cluster.address, namespace="flinkray")
+    eventually(may_grow, lambda grows: not grows, 60)  # Ray says so once its monitor has looked
+    start_session("shared", Configuration({}))
+    for options in ({"execution.target": "ray"}, {"execution.target": "ray-session", "flinkray.cluster-id": "shared"}):
+        env = StreamExecutionEnvironment.get_execution_environment(Configuration({"parallelism.default": 2, **options}))
+        env.from_sequence(0, 9).rebalance().print()
+        try:
+            env.execute("too large")
+        except JobExecutionError as error:
+            print(str(error).splitlines()[0])
+finally:
+    ray.shutdown()
+    cluster.shutdown()
+"""
+
+
+def test_a_job_that_a_cluster_of_others_can_never_hold_is_told_at_once_in_a_session_too() -> None:
+    """Long before the time for slots, 300 s, is over."""
+    root = Path(__file__).resolve().parents[2]
+    done = subprocess.run(
+        [sys.executable, "-c", TOO_LARGE_FOR_OTHERS],
+        capture_output=True,
+        text=True,
+        timeout=150,
+        cwd=root,
+        env={**os.environ, "PYTHONPATH": str(root)},
+    )
+    assert done.returncode == 0, done.stderr[-5000:]
+    text = "its TaskExecutors take 2 CPUs, and the whole cluster has 1"
+    assert done.stdout.count(text) == 2, done.stdout

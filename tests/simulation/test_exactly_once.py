@@ -7,10 +7,21 @@ from typing import Any
 
 import pytest
 
+from actors.checkpoints.storage.metadata import find_latest
 from actors.hosts.simulation.faults import NO_FAULTS, NODE, Faults, StorageFaults
+from flinkray import filesystems
 from flinkray.execution import JobStatus
 from tests.support.exactly_once import KINDS, ExactlyOnceJob
-from tests.support.simulation import LARGE_BATCHES, SLOW_STEP_MS, Outcome, in_pieces, run_committing
+from tests.support.simulation import (
+    JOB,
+    LARGE_BATCHES,
+    SLOW_STEP_MS,
+    Outcome,
+    SimulatedRun,
+    compiled,
+    in_pieces,
+    run_committing,
+)
 
 WORKERS: Mapping[str, float] = {"TaskSlot": 0.0006, "TaskExecutor": 0.0003, NODE: 0.0003}
 MASTERS: Mapping[str, float] = {"JobMaster": 0.0006, "Dispatcher": 0.0004, "ResourceManager": 0.0004}
@@ -48,6 +59,30 @@ def test_a_job_whose_batches_come_in_pieces_commits_every_row_once(seed: int, mo
 @pytest.mark.seeds(3)
 def test_a_job_that_loses_its_masters_commits_every_row_once(seed: int) -> None:
     run(seed, Faults(kills=MASTERS))
+
+
+@pytest.mark.seeds(4)
+def test_a_job_that_failed_with_a_worker_leaves_a_checkpoint_from_which_another_commits_the_rest(seed: int) -> None:
+    """Whatever its retention says, as it could have gone on."""
+    job = ExactlyOnceJob(seed, options={"restart-strategy.type": "none"})
+    filesystems.mount(job.storage.name, job.storage.filesystem())
+    try:
+        failed = SimulatedRun(compiled(job.environment), (), seed, storages=(job.storage,))
+        failed.host.run_until(lambda: failed.host.delivered["NotifyCheckpointComplete"] > 0)
+        failed.host.crash(failed.host.alive("TaskSlot")[0].address)
+        failed.await_end()
+        failed.shut_down()
+        assert failed.outcome().status is JobStatus.FAILED
+        options = {
+            "execution.state-recovery.path": find_latest(f"memory://{job.storage.name}/checkpoints/{JOB}"),
+            "execution.checkpointing.dir": f"memory://{job.storage.name}/checkpoints of the next",
+        }
+    finally:
+        filesystems.unmount(job.storage.name)
+    following = ExactlyOnceJob(seed, options=options, before=job)
+    outcome = run_committing(following, seed)
+    assert outcome.status is JobStatus.FINISHED, f"{job}: {outcome.error}"
+    assert following.committed() == following.expected, str(job)
 
 
 @pytest.mark.seeds(3)

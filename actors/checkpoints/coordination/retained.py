@@ -132,9 +132,15 @@ class CompletedCheckpoints:
         """A pending checkpoint is aborted. Also called, after `register`, for acknowledgements that come too late."""
         return self._delete([], [self._pending.pop(checkpoint_id, {})])
 
-    def at_job_end(self, status: JobStatus, retention: CheckpointRetention) -> Deletions:
-        """Deletes what the job does not leave behind, as it has ended in a terminal status."""
-        checkpoints = [] if retention in _RETAINED_AT[status] else self._checkpoints()
+    def at_job_end(self, status: JobStatus, retention: CheckpointRetention, *, keeps_last: bool = False) -> Deletions:
+        """Deletes what the job does not leave behind, as it has ended in a terminal status.
+
+        Args:
+            keeps_last: the newest checkpoint that can be read stays in any case.
+        """
+        last = {each.checkpoint_id for each in self.own[:1]} if keeps_last else set()
+        owned = [each for each in self._checkpoints() if each.checkpoint_id not in last]
+        checkpoints = [] if retention in _RETAINED_AT[status] else owned
         pending = list(self._pending.values())
         self._pending.clear()
         return self._delete(checkpoints, pending)

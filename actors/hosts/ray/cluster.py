@@ -99,8 +99,3 @@ def dashboard_hint() -> str:
 def is_own_cluster() -> bool:
     """Whether this process started the Ray cluster that it is connected to, which then ends with this process."""
     return ray.is_initialized() and ray.get_runtime_context().gcs_address == _own_address
-
-
-def total_cpus() -> float:
-    """All logical CPUs of the connected cluster, free or not."""
-    return float(ray.cluster_resources().get("CPU", 0.0))  # type: ignore[no-untyped-call]

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from typing import Any
 
 import ray
+from ray._private.ray_constants import DEBUG_AUTOSCALING_STATUS
 from ray._private.state import available_resources_per_node  # not public, but nothing else tells it by node
+from ray.experimental.internal_kv import _internal_kv_get  # what `ray status` reads
 
+from actors.hosts.ray.cluster import is_own_cluster
+from actors.protocol.client_requests import ClusterResources
+from actors.protocol.resources import SlotRequest
 from flinkray.errors import NoResourceAvailableError
 
 # How long to wait for resources of an earlier session or job, which are free only after its processes have ended.
@@ -19,6 +25,30 @@ def free_cpus_by_node() -> tuple[float, ...]:
     """The CPUs that nobody has reserved on each node, most first; as Ray knew it a moment ago."""
     by_node: dict[str, dict[str, float]] = available_resources_per_node()  # type: ignore[no-untyped-call]
     return tuple(sorted((float(free.get("CPU", 0.0)) for free in by_node.values()), reverse=True))
+
+
+def cluster_resources(expected: tuple[SlotRequest, ...] = (), free_cpus: tuple[float, ...] = ()) -> ClusterResources:
+    """What the connected cluster has, for the ResourceManager of a flinkray cluster in it."""
+    total: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
+    return ClusterResources(
+        float(total.get("CPU", 0.0)),
+        is_autoscaled=may_grow(),
+        expected=expected,
+        free_cpus=free_cpus,
+        total_memory_bytes=int(total.get("memory", 0.0)),
+    )
+
+
+def may_grow() -> bool:
+    """Whether an autoscaler may add nodes to the connected cluster; True where that is not known."""
+    if is_own_cluster():
+        return False
+    try:
+        types = json.loads(_internal_kv_get(DEBUG_AUTOSCALING_STATUS))["autoscaler_report"]["node_type_mapping"]
+    except (TypeError, ValueError, KeyError):
+        return True
+    # A node that was started by hand has a type of its own, made of its id.
+    return not types or any(node_type != f"node_{node_id}" for node_id, node_type in types.items())
 
 
 def require_free(cpus: float, memory_bytes: int, what: str) -> None:

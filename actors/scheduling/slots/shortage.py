@@ -4,16 +4,29 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from actors.protocol.resources import ClusterOverview, SlotRequest
+from actors.scheduling.slots.slot_sharing import SharedSlot
 from flinkray.config.options import PARALLELISM, SLOT_CPUS, SLOT_REQUEST_TIMEOUT
-from flinkray.errors import NoResourceAvailableError
+from flinkray.errors import ErrorInfo, NoResourceAvailableError
 
 
 def shortage_error(
-    job_name: str, requests: Sequence[SlotRequest], missing: int, overview: ClusterOverview | None, reason: str
-) -> NoResourceAvailableError:
-    """The error of a job that needs `requests` in all and has got all but `missing` of them."""
+    job_name: str,
+    slots: Sequence[SharedSlot],
+    missing: int,
+    overview: ClusterOverview | None,
+    reason: str,
+    *,
+    has_run: bool,
+) -> ErrorInfo:
+    """The NoResourceAvailableError of a job that needs `slots` in all and has got all but `missing` of them.
+
+    Args:
+        has_run: it has had all of them before, so that it may get them again.
+    """
+    requests = [slot.request for slot in slots]
     profiles = Counter(request.profile for request in requests)
     needs = " and ".join(f"{count} slot(s) of {profile}" for profile, count in profiles.items())
     has = str(overview) if overview is not None else "unknown, as its ResourceManager does not answer"
@@ -25,10 +38,11 @@ def shortage_error(
     ]
     if overview is None or overview.total_cpus is None:
         advice.append(f"raise {SLOT_REQUEST_TIMEOUT.key!r} if the cluster is still growing")
-    return NoResourceAvailableError(
+    error = NoResourceAvailableError(
         f"job {job_name!r} needs {needs} and did not get {missing} of them: {reason}. "
         f"The cluster has: {has}. What helps: {'; '.join(advice)}."
     )
+    return replace(ErrorInfo.of(error), is_recoverable=has_run)
 
 
 def fit_one_by_one(groups: Iterable[Iterable[SlotRequest]], overview: ClusterOverview | None) -> bool:

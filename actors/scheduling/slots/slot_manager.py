@@ -146,6 +146,7 @@ class SlotManager:
         """What a job that is on its way will declare."""
         self._life = f"-{life}" if life else ""
         self._total_cpus: float | None = None
+        self._total_memory_bytes: int | None = None
         self._is_autoscaled = False
         self._started = 0
         self._allocations = 0
@@ -264,9 +265,12 @@ class SlotManager:
         self._set(task_executor, actual.slot_index, actual, now)
         return self._balance(now)
 
-    def set_total(self, total_cpus: float, is_autoscaled: bool, now: float) -> list[SlotManagerCommand]:
-        """What the host has in total, which decides whether a job can ever fit."""
+    def set_total(
+        self, total_cpus: float, is_autoscaled: bool, now: float, total_memory_bytes: int | None = None
+    ) -> list[SlotManagerCommand]:
+        """What the host has in total, which decides whether a job can ever fit; None: that is not known."""
         self._total_cpus = total_cpus
+        self._total_memory_bytes = total_memory_bytes
         self._is_autoscaled = is_autoscaled
         return self.tick(now)
 
@@ -318,6 +322,7 @@ class SlotManager:
             slots_per_task_executor=self._slots_per_task_executor or 1,
             slot_profile=self._slot_profile,
             total_cpus=self._total_cpus,
+            total_memory_bytes=self._total_memory_bytes,
         )
 
     def check(self) -> None:
@@ -481,10 +486,15 @@ class SlotManager:
             profile = self._profile_for(request)
             by_profile[profile] = by_profile.get(profile, 0) + 1
         per_executor = self._slots_per_task_executor or 1
-        cpus = sum(math.ceil(n / per_executor) * per_executor * profile.cpus for profile, n in by_profile.items())
-        if cpus <= self._total_cpus:
-            return ""
-        return f"its TaskExecutors take {cpus:g} CPUs, and the whole cluster has {self._total_cpus:g}"
+        slots = {profile: math.ceil(n / per_executor) * per_executor for profile, n in by_profile.items()}
+        cpus = sum(n * profile.cpus for profile, n in slots.items())
+        if cpus > self._total_cpus:
+            return f"its TaskExecutors take {cpus:g} CPUs, and the whole cluster has {self._total_cpus:g}"
+        memory, total = sum(n * profile.memory_bytes for profile, n in slots.items()), self._total_memory_bytes
+        if total is not None and memory > total:
+            needs, has = (f"{each / 2**20:.0f} MiB" for each in (memory, total))
+            return f"its TaskExecutors take {needs} of memory, and the whole cluster has {has}"
+        return ""
 
     def _report_failed_starts(self, cause: str) -> list[SlotManagerCommand]:
         """Jobs that wait are told. What they want is kept until they want something else, as one that is about to

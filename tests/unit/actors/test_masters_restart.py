@@ -18,6 +18,7 @@ from actors.protocol.client_requests import (
     CancelJob,
     CollectedReceived,
     GetArchivedJob,
+    GetJobDetails,
     GetJobOverview,
     JobOverview,
     ListJobs,
@@ -79,6 +80,43 @@ def finish(world: World) -> None:
 
 def deaths_of(world: World, kind: str) -> int:
     return sum(spec.kind == kind for spec in world.spawned)
+
+
+# -- slots that are not replaced ---------------------------------------------------------------------------------
+
+
+def lose_for_long(world: World, kind: str) -> None:
+    """That process dies with a worker, and nothing takes the worker's place for longer than slots are waited for."""
+    world.total_cpus = 1
+    world.crash(world.alive(kind)[0])
+    if kind != "TaskExecutor":
+        world.crash(world.alive("TaskExecutor")[0])
+    world.run_for(45_000)
+
+
+@pytest.mark.usefixtures("storage")
+@pytest.mark.parametrize("victim", ["TaskExecutor", "JobMaster"])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_job_that_ran_goes_on_when_a_lost_node_is_replaced_after_the_time_for_slots(seed: int, victim: str) -> None:
+    options = {**HA, **RESTARTS, "slot.request.timeout": 10_000}
+    world = running(seed, **options)
+    lose_for_long(world, victim)
+    assert world.status() is not JobStatus.FAILED
+    failures = world.ask(world.alive("JobMaster")[0], GetJobDetails()).failures
+    assert "NoResourceAvailableError" in {failure.root.error.type_name for failure in failures}
+    finish(world)
+    world.total_cpus = 2
+    assert world.await_end().status is JobStatus.FINISHED
+
+
+@pytest.mark.usefixtures("storage")
+def test_a_job_that_ran_and_whose_slots_do_not_come_fails_as_its_restart_strategy_says() -> None:
+    options = {**HA, **RESTARTS, "restart-strategy.fixed-delay.attempts": 2, "slot.request.timeout": 10_000}
+    world = running(1, **options)
+    lose_for_long(world, "TaskExecutor")
+    error = world.await_end().error
+    assert error is not None
+    assert error.type_name == "NoResourceAvailableError"
 
 
 # -- the Dispatcher ----------------------------------------------------------------------------------------------

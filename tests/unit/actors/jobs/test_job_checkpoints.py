@@ -21,11 +21,21 @@ from actors.high_availability.pointers import CheckpointPointers, LeadershipLost
 from actors.jobs import job_checkpoints
 from actors.jobs.job_checkpoints import JobCheckpoints
 from actors.jobs.recovery import RESERVED_IDS, Recovered, recover
+from actors.jobs.running_job import is_cause_outside
 from actors.protocol.checkpoint_handles import FileState, OperatorSubtaskState, PartKind, StatePart, TaskSnapshot
 from actors.protocol.client_requests import TriggerSavepoint
 from actors.protocol.elements import CheckpointOptions, StopMode
 from actors.protocol.task_messages import AcknowledgeCheckpoint, TriggerCheckpoint
-from flinkray.errors import CheckpointError, DamagedCheckpointError, ErrorInfo
+from flinkray.errors import (
+    CheckpointError,
+    ConfigurationError,
+    DamagedCheckpointError,
+    ErrorInfo,
+    FlinkrayError,
+    NoResourceAvailableError,
+    PartitionError,
+    UserFunctionError,
+)
 from flinkray.execution import JobStatus
 from flinkray.types.records import JobId
 from graphs.execution_graph import AttemptId, ExecutionGraph
@@ -347,6 +357,39 @@ def test_at_the_end_of_the_job_nothing_is_left_that_should_not_be(tmp_path: Path
     assert leadership.recorded[-1].ended == b"details"
     master.advance(60_000)
     assert ended == ["once"]
+
+
+def test_the_last_checkpoint_of_a_job_that_could_go_on_is_left(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    leadership = Leadership()
+    master = SteppedJobMaster(tmp_path, leadership, retained=2)
+    for _ in range(2):
+        master.advance(1_000)
+        master.run_work()
+    master.checkpoints.end(JobStatus.FAILED, b"details", lambda: None, could_go_on=True)
+    master.run_work()
+    assert {Path(each).parent.name for each in master.files()} == {"chk-2"}
+    assert [Path(each).name for each in leadership.recorded[-1].directories] == ["chk-2"]
+    assert "chk-2 (execution.state-recovery.path)" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("error", "is_from_outside"),
+    [
+        (UserFunctionError("map", "1 of 1", "7", "ZeroDivisionError: division by zero"), False),
+        (ConfigurationError("no such option"), False),
+        (NoResourceAvailableError("no slots"), True),
+        (CheckpointError("no space"), True),
+        (FlinkrayError("the slot is lost: kill -9"), True),
+        (PartitionError("its producer is gone"), True),
+        (OSError("no such host"), True),
+    ],
+)
+def test_a_job_could_go_on_unless_it_failed_for_its_program_or_its_data(
+    error: Exception, is_from_outside: bool
+) -> None:
+    assert is_cause_outside(ErrorInfo.of(error)) is is_from_outside
 
 
 def test_the_end_of_the_job_does_not_wait_for_ever_until_it_is_tidy(tmp_path: Path) -> None:

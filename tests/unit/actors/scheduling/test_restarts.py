@@ -547,8 +547,9 @@ def test_used_slots_lost_while_a_restart_waits_for_its_slots_are_not_counted() -
     assert driver.scheduler.restarts == 4
 
 
-def test_slots_that_do_not_come_for_a_restart_fail_the_job_after_the_timeout() -> None:
-    driver = running(pairs())
+def test_slots_that_do_not_come_for_a_restart_are_a_failure_of_what_waits_for_them() -> None:
+    """The restart strategy decides: a node that was lost may be replaced later."""
+    driver = running(pairs(), attempts=2)
     driver.scheduler.lose_slot(AllocationId("allocation-1"), "kill -9", 0)
     driver.scheduler.tick(5_000)
     driver.now = 5_000
@@ -558,6 +559,33 @@ def test_slots_that_do_not_come_for_a_restart_fail_the_job_after_the_timeout() -
     driver.scheduler.tick(6_000)
     assert driver.commands() == [SlotsTimedOut()]
     driver.scheduler.fail_for_slots(None, "they did not come", 6_001, is_timeout=True)
+    assert driver.scheduler.status is JobStatus.RESTARTING
+    assert not [each for each in driver.commands() if isinstance(each, CancelAttempt)], "the other pair runs on"
+    driver.now = 6_001 + DELAY_MS
+    driver.scheduler.tick(driver.now)
+    driver.answer(driver.reset())
+    driver.now += 1_000
+    driver.scheduler.tick(driver.now)
+    driver.scheduler.fail_for_slots(None, "they did not come", driver.now, is_timeout=True)
+    assert driver.scheduler.status is JobStatus.FAILING
+    assert driver.scheduler.failure is not None
+    assert driver.scheduler.failure.type_name == "NoResourceAvailableError"
+
+
+def test_a_job_that_has_run_under_another_job_master_waits_for_its_slots_as_its_restart_strategy_says() -> None:
+    driver = Driver(pairs(), restart_strategy=FixedDelayRestart(1, DELAY_MS), has_run=True)
+    driver.scheduler.start(0)
+    driver.scheduler.tick(1_000)
+    driver.scheduler.fail_for_slots(None, "they did not come", 1_000, is_timeout=True)
+    assert driver.scheduler.status is JobStatus.RESTARTING
+
+
+def test_a_job_that_never_had_all_its_slots_fails_without_them_whatever_its_restart_strategy_says() -> None:
+    driver = Driver(pairs(), restart_strategy=FixedDelayRestart(9, DELAY_MS))
+    driver.scheduler.start(0)
+    driver.offer(driver.scheduler.pool.unserved()[0].label)
+    driver.scheduler.tick(1_000)
+    driver.scheduler.fail_for_slots(None, "they did not come", 1_000, is_timeout=True)
     assert driver.scheduler.status is JobStatus.FAILING
 
 

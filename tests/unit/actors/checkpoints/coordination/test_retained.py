@@ -117,6 +117,17 @@ def test_savepoints_that_were_set_aside_are_left_alone() -> None:
     assert plain(store.at_job_end(JobStatus.FINISHED, NEVER)) == ([], set())
 
 
+@pytest.mark.parametrize("status", [JobStatus.FAILED, JobStatus.CANCELED])
+def test_a_job_that_could_go_on_leaves_its_last_checkpoint_whatever_its_retention(status: JobStatus) -> None:
+    store = CompletedCheckpoints(3)
+    for number in (1, 2, 3):
+        store.add(sharing(number, ["all", f"{number}"]))
+    store.add(sharing(4, [], is_savepoint=True))
+    store.set_aside(sharing(3, ["all", "3"]))
+    assert plain(store.at_job_end(status, NEVER, keeps_last=True)) == ([1, 3], {"1", "3"})
+    store.check()
+
+
 @pytest.mark.parametrize(
     ("status", "retention", "is_kept"),
     [

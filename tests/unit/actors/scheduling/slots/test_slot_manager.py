@@ -311,6 +311,19 @@ def test_a_job_that_can_never_fit_is_told_once_and_after_a_grace(make: Make) -> 
     assert manager.tick(4_000) == []
 
 
+def test_a_job_that_takes_more_memory_than_there_is_is_told_so(make: Make) -> None:
+    manager = make(slots=1)
+    manager.set_total(64.0, False, 0, total_memory_bytes=3 << 30)
+    profile = ResourceProfile(1.0, 2 << 30)
+    manager.declare(JOB, [SlotRequest(profile, "a")], 0)
+    assert manager.tick(3_000) == []
+    manager.declare(JOB, [SlotRequest(profile, "a"), SlotRequest(profile, "b")], 3_000)
+    (shortage,) = manager.tick(6_000)
+    reason = "its TaskExecutors take 4096 MiB of memory, and the whole cluster has 3072 MiB"
+    assert shortage == ReportShortage(JOB, reason)
+    assert str(manager.overview()).endswith("64 CPU(s) in the whole cluster, and 3072 MiB of memory")
+
+
 def test_a_job_that_only_waits_for_another_one_is_not_told_so(make: Make) -> None:
     manager = make(slots=1)
     manager.set_total(1.0, False, 0)
