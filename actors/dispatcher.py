@@ -3,7 +3,7 @@
 It outlives its jobs, so that a job can still be asked for some time after its end. With a directory for high
 availability it outlives itself as well: what it has promised to a client is stored before, and one that takes its place
 finds the jobs, whose JobMasters have gone on meanwhile. A JobMaster that dies is then replaced, instead of failing its
-job.
+job; and so it is where only the job has such a directory, with its checkpoints.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from actors.high_availability.directories import high_availability_directory
-from actors.high_availability.dispatched_jobs import DispatchedJob, prepare_replacement, recover, remove
+from actors.high_availability.dispatched_jobs import DispatchedJob, forget, prepare_replacement, recover, remove
 from actors.high_availability.store_queue import StoreQueue
 from actors.high_availability.stored_jobs import StoreCorruptedError, StoredJob
 from actors.protocol.client_requests import (
@@ -112,6 +112,8 @@ class Dispatcher(Endpoint):
         self._ends_by_itself = ends_by_itself
         self._ha_directory = high_availability_directory(configuration, cluster_id)
         self._store = _store_in(self._ha_directory) if self._ha_directory else None
+        self._jobs_directories: set[str] = set()
+        """What jobs have brought, in a cluster that has no directory of its own."""
         self._expiration_ms = configuration.get(JOB_EXPIRATION_TIME) * 1_000.0
         self._main_thread = MainThread(context)
         self._queue = StoreQueue(context, self._main_thread)
@@ -194,7 +196,11 @@ class Dispatcher(Endpoint):
         job = self._add(request.job_id, request.name)
         job_graph = request.job_graph
         store = self._store
+        job.ha_directory = self._ha_directory or request.ha_directory
         if store is None:
+            if job.ha_directory:
+                job.job_graph = job_graph
+                self._jobs_directories.add(job.ha_directory)
             self._start_job_master(job, job_graph)
             return self._overview(job)
         job.is_stored = job.is_acknowledged = False
@@ -248,8 +254,8 @@ class Dispatcher(Endpoint):
 
     def _start_job_master(self, job: DispatchedJob, job_graph: SerializedValue[JobGraph]) -> None:
         arguments: tuple[Any, ...] = (self.context.address, self._resource_manager, job.session, job_graph)
-        if self._ha_directory:
-            arguments += (self._ha_directory,)
+        if job.ha_directory:
+            arguments += (job.ha_directory, self._store is not None)
         endpoint = "actors.job_master:JobMaster"
         self.context.spawn(EndpointSpec(job.job_master, endpoint, arguments, display_name=f"JobMaster({job.name})"))
         if job.is_cancelled:
@@ -309,7 +315,7 @@ class Dispatcher(Endpoint):
 
     def _on_job_master_died(self, job: DispatchedJob, cause: str) -> None:
         job.silent_deaths += 1
-        if self._store is not None and job.silent_deaths < MAX_SILENT_DEATHS:
+        if job.ha_directory and job.silent_deaths < MAX_SILENT_DEATHS:
             log.warning("the JobMaster of job %r died (%s); it is replaced", job.name, cause)
             job.status = JobStatus.INITIALIZING
             delay = REPLACEMENT_DELAY_MS * (job.silent_deaths - 1)
@@ -326,14 +332,17 @@ class Dispatcher(Endpoint):
     def _replace(self, job_id: JobId, number: int) -> None:
         """Starts another JobMaster in the place of that number, unless the job has ended or has got one meanwhile."""
         job = self._jobs.get(job_id)
-        store = self._store
-        if job is None or store is None or job.number != number or job.has_ended:
+        if job is None or job.number != number or job.has_ended:
             return
         self.context.kill(job.job_master)  # it may live, and only have been taken for dead
         job.number += 1
         job.job_master = Address(f"{self._cluster_id}/job-master-{job.job_id}.{job.number}")
         job.session = self._new_session(job.number)
-        work = partial(prepare_replacement, store, self._table(), job.job_id)
+        if self._store is None:
+            assert job.job_graph is not None, "a job that has not ended, and has a directory"
+            self._start_job_master(job, job.job_graph)
+            return
+        work = partial(prepare_replacement, self._store, self._table(), job.job_id)
         self._queue.put(f"replacing the JobMaster of job {job.name!r}", work, partial(self._on_prepared, job))
 
     def _on_prepared(self, job: DispatchedJob, job_graph: SerializedValue[JobGraph] | StoreCorruptedError) -> None:
@@ -358,6 +367,7 @@ class Dispatcher(Endpoint):
     def _on_recovered(self, recovered: list[tuple[StoredJob, JobDetails | None]]) -> None:
         for stored, details in recovered:
             job = DispatchedJob.recovered(stored, details)
+            job.ha_directory = self._ha_directory
             self._jobs[job.job_id] = job
             if details is not None:
                 self._after_end(job)
@@ -384,7 +394,7 @@ class Dispatcher(Endpoint):
         self._queue.put(f"storing the result of job {job.name!r}", work, lambda _: self._archive(job), STORE_ATTEMPTS)
 
     def _archive(self, job: DispatchedJob) -> None:
-        details, job.ending = job.ending, None
+        details, job.ending, job.job_graph = job.ending, None, None
         assert details is not None
         job.status = details.status
         job.archived = details
@@ -424,6 +434,9 @@ class Dispatcher(Endpoint):
         if self._store is not None:
             work = partial(self._store.expire, self._table(), job_id)
             self._queue.put(f"forgetting job {job.name!r}", work, lambda _: None, STORE_ATTEMPTS)
+        elif job.ha_directory:
+            work = partial(forget, job.ha_directory, job_id)
+            self._queue.put(f"forgetting job {job.name!r}", work, lambda _: None, STORE_ATTEMPTS)
 
     # -- the end of the cluster ----------------------------------------------------------------------------------
 
@@ -459,13 +472,12 @@ class Dispatcher(Endpoint):
         if self._is_going_down:
             return
         self._is_going_down = True
-        store = self._store
-        if store is None:
+        directories = self._jobs_directories if self._store is None else {self._ha_directory}
+        if not directories:
             self._be_down()
         else:
-            self._queue.put(
-                "removing what was stored", lambda: remove(store), lambda _: self._be_down(), STORE_ATTEMPTS
-            )
+            work = partial(remove, frozenset(directories))
+            self._queue.put("removing what was stored", work, lambda _: self._be_down(), STORE_ATTEMPTS)
 
     def _be_down(self) -> None:
         self._is_down = True

@@ -113,12 +113,15 @@ class JobMaster(Endpoint):
         session: SessionId,
         serialized_graph: SerializedValue[JobGraph],
         ha_directory: str = "",
+        outlives_dispatcher: bool = True,
     ) -> None:
         """
         Args:
             session: fences this JobMaster; given by the Dispatcher, new for each one that it starts.
             ha_directory: where what the job goes on from is recorded, for the next JobMaster; empty: there will be
                 none, and the job ends when this one or the Dispatcher does.
+            outlives_dispatcher: a Dispatcher that dies is replaced by one that knows the job, where there is such a
+                directory.
         """
         super().__init__(context)
         job_graph = serialized_graph.deserialize()
@@ -150,6 +153,7 @@ class JobMaster(Endpoint):
             },
         )
         self._ha_directory = ha_directory
+        self._outlives_dispatcher = bool(ha_directory) and outlives_dispatcher
         self._leadership = JobLeadership(ha_directory, job_graph.job_id) if ha_directory else None
         self._job: RunningJob | None = None
         """The job once it is set up; None before, and for ever where it could not be."""
@@ -453,7 +457,7 @@ class JobMaster(Endpoint):
         if peer == self._resource_manager.address:
             self._resource_manager.on_lost()
         elif peer == self._dispatcher.address:
-            if not self._ha_directory:
+            if not self._outlives_dispatcher:
                 self._abandon()
             self._dispatcher.on_lost()
         else:

@@ -92,7 +92,8 @@ def submit(host: Host, cluster_id: str, job_graph: JobGraph, pause: Callable[[],
         TimeoutError: the Dispatcher did not answer.
         DispatcherNotReadyError: it cannot store the job; the message says why.
     """
-    accepted: JobOverview = ask_dispatcher(host, cluster_id, SubmitJob.of(job_graph), pause)
+    ha_directory = high_availability_directory(job_graph.configuration, cluster_id)
+    accepted: JobOverview = ask_dispatcher(host, cluster_id, SubmitJob.of(job_graph, ha_directory), pause)
     return accepted
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -44,6 +45,10 @@ class DispatchedJob(Struct):
     """How the job has ended, once that is stored."""
     silent_deaths: int = 0
     """How many JobMasters in a row died before they said anything."""
+    ha_directory: str = ""
+    """Where its JobMasters record what the next one has to know; empty: nothing outlives them."""
+    job_graph: SerializedValue[JobGraph] | None = None
+    """What the next JobMaster has to run, while the job may need one and no store has it."""
 
     @property
     def has_ended(self) -> bool:
@@ -109,9 +114,21 @@ def prepare_replacement(
     return job_graph
 
 
-def remove(store: JobStore) -> None:
+def forget(directory: str, job_id: JobId) -> None:
+    """Removes what JobMasters of an ended job have recorded, where that can be done."""
+    _store_in(directory).forget(job_id)
+
+
+def remove(directories: Iterable[str]) -> None:
     """Removes all that the cluster has stored, where that can be done."""
-    try:
-        store.remove()
-    except CheckpointError as error:
-        log.warning("what the cluster had stored is left behind: %s", error)
+    for directory in directories:
+        try:
+            _store_in(directory).remove()
+        except CheckpointError as error:
+            log.warning("what the cluster had stored is left behind: %s", error)
+
+
+def _store_in(directory: str) -> JobStore:
+    from actors.high_availability.job_store import JobStore  # loads Arrow, which most Dispatchers do without
+
+    return JobStore(directory)

@@ -45,10 +45,12 @@ class SubmitJob(Struct, frozen=True):
     name: str
     job_graph: SerializedValue[JobGraph]
     """The job; only its JobMaster deserializes it."""
+    ha_directory: str = ""
+    """The job's own directory (URI) for what outlives a JobMaster, in a cluster that has none; empty: it has none."""
 
     @classmethod
-    def of(cls, job_graph: JobGraph) -> SubmitJob:
-        return cls(job_graph.job_id, job_graph.name, SerializedValue(job_graph))
+    def of(cls, job_graph: JobGraph, ha_directory: str = "") -> SubmitJob:
+        return cls(job_graph.job_id, job_graph.name, SerializedValue(job_graph), ha_directory)
 
 
 class GetJobOverview(Struct, frozen=True):

@@ -8,11 +8,13 @@ from typing import Any
 import pytest
 
 from actors.checkpoints.storage.metadata import find_latest
+from actors.client.cluster import dispatcher_of
 from actors.hosts.simulation.faults import NO_FAULTS, NODE, Faults, StorageFaults
 from flinkray import filesystems
 from flinkray.execution import JobStatus
 from tests.support.exactly_once import KINDS, ExactlyOnceJob
 from tests.support.simulation import (
+    CLUSTER,
     JOB,
     LARGE_BATCHES,
     SLOW_STEP_MS,
@@ -27,10 +29,10 @@ WORKERS: Mapping[str, float] = {"TaskSlot": 0.0006, "TaskExecutor": 0.0003, NODE
 MASTERS: Mapping[str, float] = {"JobMaster": 0.0006, "Dispatcher": 0.0004, "ResourceManager": 0.0004}
 
 
-def run(seed: int, faults: Faults, step_ms: float | None = None, **job: Any) -> Outcome:
+def run(seed: int, faults: Faults, step_ms: float | None = None, is_session: bool = False, **job: Any) -> Outcome:
     """The outcome, of a job that has committed every row exactly once."""
     program = ExactlyOnceJob(seed, **job)
-    outcome = run_committing(program, seed, faults, step_ms=step_ms)
+    outcome = run_committing(program, seed, faults, step_ms=step_ms, is_session=is_session)
     assert outcome.status is JobStatus.FINISHED, f"{program}: {outcome.status}, {outcome.error}, {outcome.faults}"
     assert program.committed() == program.expected, f"{program}: {outcome.faults}"
     return outcome
@@ -59,6 +61,27 @@ def test_a_job_whose_batches_come_in_pieces_commits_every_row_once(seed: int, mo
 @pytest.mark.seeds(3)
 def test_a_job_that_loses_its_masters_commits_every_row_once(seed: int) -> None:
     run(seed, Faults(kills=MASTERS))
+
+
+@pytest.mark.seeds(3)
+def test_a_job_in_a_session_without_a_directory_loses_its_job_masters_and_commits_every_row_once(seed: int) -> None:
+    run(seed, Faults(kills={"JobMaster": 0.002}), is_session=True)
+
+
+@pytest.mark.seeds(2)
+def test_a_job_whose_dispatcher_dies_for_good_ends_and_leaves_its_last_checkpoint(seed: int) -> None:
+    job = ExactlyOnceJob(seed)
+    filesystems.mount(job.storage.name, job.storage.filesystem())
+    try:
+        cluster = SimulatedRun(compiled(job.environment), (), seed, storages=(job.storage,), is_session=True)
+        host = cluster.host
+        host.run_until(lambda: host.delivered["NotifyCheckpointComplete"] > 0)
+        host.crash(dispatcher_of(CLUSTER))
+        host.run_until(lambda: not host.alive("TaskSlot"))
+        cluster.shut_down()
+        assert find_latest(f"memory://{job.storage.name}/checkpoints/{JOB}")
+    finally:
+        filesystems.unmount(job.storage.name)
 
 
 @pytest.mark.seeds(4)

@@ -36,7 +36,7 @@ from actors.protocol.dispatcher_errors import DispatcherNotReadyError
 from actors.protocol.elements import StopMode
 from actors.protocol.ports import Address, Endpoint, EndpointGone
 from actors.task_slot import TaskSlot
-from flinkray import CollectSink, DataStream, StreamExecutionEnvironment, filesystems
+from flinkray import CollectSink, Configuration, DataStream, StreamExecutionEnvironment, filesystems
 from flinkray.batches.row_codec import decode
 from flinkray.connectors.datagen import source as datagen
 from flinkray.errors import CheckpointError, ErrorInfo, FlinkrayError
@@ -163,6 +163,7 @@ class SimulatedRun:
     Args:
         collect_ids: of the CollectSinks whose rows the driver takes.
         storages: where the job writes; their operations go wrong as the faults say.
+        is_session: the cluster was not started for the job, and has no directory of its own.
     """
 
     def __init__(
@@ -172,6 +173,7 @@ class SimulatedRun:
         seed: int,
         faults: Faults = NO_FAULTS,
         storages: Sequence[SimulatedStorage] = (),
+        is_session: bool = False,
         **host: Any,
     ) -> None:
         self.host = SimulationHost(seed, faults, probes=(probe_slot,), **host)
@@ -184,7 +186,8 @@ class SimulatedRun:
         self._positions: dict[str, tuple[int, ...]] = {}
         """Of each, what the driver has."""
         self._error: ErrorInfo | None = None
-        start_cluster(self.host, CLUSTER, job_graph.configuration, is_per_job=True)
+        configuration = Configuration({}) if is_session else job_graph.configuration
+        start_cluster(self.host, CLUSTER, configuration, is_per_job=not is_session)
         # Slots of a TaskExecutor of their own, all in one, and some of each.
         free_cpus = random.Random(seed).choice([(), (64.0,), (2.0, 1.0)])
         self.host.tell(resource_manager_of(CLUSTER), ClusterResources(float("inf"), free_cpus=free_cpus))

@@ -82,6 +82,53 @@ def deaths_of(world: World, kind: str) -> int:
     return sum(spec.kind == kind for spec in world.spawned)
 
 
+# -- sessions without a directory --------------------------------------------------------------------------------
+
+
+def in_plain_session(seed: int) -> World:
+    """A job with a checkpoint directory runs in a session that has none."""
+    world = World(seed)
+    world.behaviour = lambda _deployment: "run"
+    world.start(is_per_job=False, **{"jobstore.expiration-time": 600})
+    graph = four_vertices(**{"execution.checkpointing.dir": "memory://ha/checkpoints", **RESTARTS})  # type: ignore[arg-type]
+    world.submit(graph)
+    world.run_until(lambda: len(world.deployed) == 8)
+    return world
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_job_with_a_directory_of_its_own_survives_its_job_masters_in_a_session_without(
+    storage: SimulatedStorage, seed: int
+) -> None:
+    world = in_plain_session(seed)
+    for _ in range(2):
+        (former,) = world.alive("JobMaster")
+        world.crash(former)
+        world.run_until(lambda former=former: world.alive("JobMaster") not in ([], [former]))  # type: ignore[misc]
+    assert [path for path in storage.files if f"/ha/{CLUSTER}/{JOB}/log-" in path]
+    finish(world)
+    assert world.await_end().status is JobStatus.FINISHED
+    world.run_for(700_000)
+    assert not [path for path in storage.files if str(JOB) in path], "what was recorded goes with the job"
+
+
+def test_a_job_in_a_session_without_a_directory_ends_with_its_dispatcher(storage: SimulatedStorage) -> None:
+    world = in_plain_session(1)
+    world.crash(DISPATCHER)
+    world.run_until(lambda: not world.alive("TaskSlot"))
+    world.shutdown()
+    assert storage.files
+
+
+def test_a_session_that_is_shut_down_leaves_nothing_of_its_jobs_but_their_checkpoints(
+    storage: SimulatedStorage,
+) -> None:
+    world = in_plain_session(2)
+    assert storage.files
+    world.run_until(lambda: bool(world.ask_dispatcher(ShutDownCluster())))
+    assert not storage.files
+
+
 # -- slots that are not replaced ---------------------------------------------------------------------------------
 
 
