@@ -18,6 +18,7 @@ from actors.client import session as sessions
 from actors.client.program import parse_settings, render_program, run_program
 from actors.client.savepoints import dispose_savepoint
 from actors.client.tables import checkpoint_lines, detail_lines, job_lines
+from actors.protocol.dispatcher_errors import EndpointSilentError
 from flinkray.config.configuration import Configuration
 from flinkray.config.options import ALLOW_NON_RESTORED_STATE, SAVEPOINT_PATH
 from flinkray.errors import FlinkrayError, MissingDependencyError
@@ -38,11 +39,15 @@ def _speaks_plainly(command: Callable[..., None]) -> Callable[..., None]:
         try:
             command(*arguments, **options)
         except FlinkrayError as error:
-            console = Console(stderr=True, soft_wrap=True)
-            console.print(Text(f"{type(error).__name__}: ", style="bold red"), Text(str(error)), sep="")
+            _say(error)
             sys.exit(1)
 
     return run
+
+
+def _say(error: FlinkrayError) -> None:
+    console = Console(stderr=True, soft_wrap=True)
+    console.print(Text(f"{type(error).__name__}: ", style="bold red"), Text(str(error)), sep="")
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -117,11 +122,13 @@ def stop_session(name: str) -> None:
 @_speaks_plainly
 def list_sessions() -> None:
     """List the sessions on the running Ray cluster."""
-    for name in sessions.list_sessions():
-        jobs = sessions.session_jobs(name)
-        running = sum(not job.status.is_terminal for job in jobs)
-        overview = sessions.session_overview(name)
-        click.echo(f"{name}: {running} running job(s); {overview}")
+    for name, state in sessions.of_each(sessions.list_sessions(), _state_of).items():
+        click.echo(f"{name}: {state}")
+
+
+def _state_of(name: str) -> str:
+    jobs, overview = sessions.session_jobs(name), sessions.session_overview(name)
+    return f"{sum(not job.status.is_terminal for job in jobs)} running job(s); {overview}"
 
 
 @main.command("list")
@@ -129,8 +136,13 @@ def list_sessions() -> None:
 @_speaks_plainly
 def list_jobs(cluster: str | None) -> None:
     """List the jobs on the running Ray cluster, oldest first."""
-    clusters = [cluster] if cluster else sessions.list_clusters()
-    _print(job_lines([(name, job) for name in clusters for job in sessions.session_jobs(name)]))
+    answers = sessions.of_each([cluster] if cluster else sessions.list_clusters(), sessions.session_jobs)
+    _print(job_lines([(name, job) for name, jobs in answers.items() if isinstance(jobs, tuple) for job in jobs]))
+    failed = [answer for answer in answers.values() if isinstance(answer, FlinkrayError)]
+    for error in failed[1:]:
+        _say(error)
+    if failed:
+        raise failed[0]
 
 
 @main.command("info")
@@ -149,8 +161,17 @@ def show_job(cluster: str | None, job: str) -> None:
 def cancel_job(cluster: str | None, job: str) -> None:
     """Cancel the job JOB."""
     client = sessions.job_client(job, cluster)
+    status = client.status()
+    if status.is_terminal:
+        click.echo(f"job {client.job_id} is {status.value} already")
+        return
     client.cancel()
-    click.echo(f"job {client.job_id} is asked to stop")
+    try:
+        client.details()
+    except EndpointSilentError as error:
+        click.echo(f"job {client.job_id} stops when its JobMaster answers again, or is replaced: {error}")
+    else:
+        click.echo(f"job {client.job_id} is asked to stop")
 
 
 @main.command("checkpoints")

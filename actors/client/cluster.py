@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 import threading
+import time
 import uuid
 from collections.abc import Callable
 from typing import Any
 
 from actors.high_availability.directories import high_availability_directory
 from actors.protocol.client_requests import JobOverview, SubmitJob
-from actors.protocol.dispatcher_errors import DispatcherNotReadyError
+from actors.protocol.dispatcher_errors import DispatcherNotReadyError, EndpointSilentError
 from actors.protocol.ports import Address, EndpointSpec, Host
 from flinkray.config.configuration import Configuration
 from flinkray.types.records import JobId
@@ -18,6 +19,8 @@ from graphs.job_graph import JobGraph
 
 # Components answer at once; starting their processes is what takes time on a busy machine.
 ASK_TIMEOUT_MS = 60_000.0
+# Of those that have long been there, somebody who sits before a terminal wants to hear soon that one does not answer.
+QUESTION_TIMEOUT_MS = 5_000.0
 
 # How long and how often to wait for a Dispatcher that is not ready: it writes or reads some small files.
 NOT_READY_PAUSE_S = 0.02
@@ -89,7 +92,7 @@ def submit(host: Host, cluster_id: str, job_graph: JobGraph, pause: Callable[[],
     Raises:
         EndpointGone: there is no such cluster.
         InvalidProgramError: the cluster has had a job with this id.
-        TimeoutError: the Dispatcher did not answer.
+        EndpointSilentError: the Dispatcher did not answer.
         DispatcherNotReadyError: it cannot store the job; the message says why.
     """
     ha_directory = high_availability_directory(job_graph.configuration, cluster_id)
@@ -97,19 +100,45 @@ def submit(host: Host, cluster_id: str, job_graph: JobGraph, pause: Callable[[],
     return accepted
 
 
-def ask_dispatcher(host: Host, cluster_id: str, request: Any, pause: Callable[[], None] | None = None) -> Any:
-    """The Dispatcher's answer, as `Host.ask`; one that has just been started again is given time to come to itself.
+def ask_dispatcher(
+    host: Host,
+    cluster_id: str,
+    request: Any,
+    pause: Callable[[], None] | None = None,
+    timeout_ms: float = ASK_TIMEOUT_MS,
+) -> Any:
+    """The Dispatcher's answer; one that has just been started again is given as much time to come to itself.
 
     Args:
         pause: waits before the Dispatcher is asked again; None: a moment, in this thread.
+
+    Raises:
+        EndpointGone: there is no such cluster.
+        EndpointSilentError: the Dispatcher did not answer.
+        DispatcherNotReadyError: it did, and is not ready; the message says why.
     """
-    wait = pause or _wait
-    for _ in range(MAX_PAUSES):
+    wait, what = pause or _wait, f"the Dispatcher of cluster {cluster_id!r}"
+    for _ in range(round(MAX_PAUSES * timeout_ms / ASK_TIMEOUT_MS)):
         try:
-            return host.ask(dispatcher_of(cluster_id), request, ASK_TIMEOUT_MS)
+            return ask(host, dispatcher_of(cluster_id), request, timeout_ms, what)
         except DispatcherNotReadyError:
             wait()
-    return host.ask(dispatcher_of(cluster_id), request, ASK_TIMEOUT_MS)
+    return ask(host, dispatcher_of(cluster_id), request, timeout_ms, what)
+
+
+def ask(host: Host, address: Address, request: Any, timeout_ms: float, what: str) -> Any:
+    """As `Host.ask`, but one that does not answer is called by its name.
+
+    Raises:
+        EndpointSilentError: a TimeoutError too.
+    """
+    try:
+        return host.ask(address, request, timeout_ms)
+    except TimeoutError as error:
+        seconds = timeout_ms / 1000
+        since = time.strftime("%H:%M:%S", time.localtime(time.time() - seconds))
+        text = f"{what} has not answered for {seconds:.0f} s (since {since}): it hangs, or has yet to start"
+        raise EndpointSilentError(text) from error
 
 
 def _wait() -> None:

@@ -8,9 +8,10 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
-from actors.client.cluster import ASK_TIMEOUT_MS, ask_dispatcher, dispatcher_of
+from actors.client.cluster import ASK_TIMEOUT_MS, QUESTION_TIMEOUT_MS, ask, ask_dispatcher, dispatcher_of
 from actors.protocol.client_requests import (
     CancelJob,
     Collected,
@@ -27,7 +28,7 @@ from actors.protocol.client_requests import (
     TriggerSavepoint,
 )
 from actors.protocol.control_messages import JobDetails, SavepointResult
-from actors.protocol.dispatcher_errors import DispatcherNotReadyError
+from actors.protocol.dispatcher_errors import DispatcherNotReadyError, EndpointSilentError
 from actors.protocol.elements import StopMode
 from actors.protocol.ports import Address, EndpointGone, Host
 from flinkray.batches.batch import Batch
@@ -102,12 +103,15 @@ class ClusterJobClient(JobClient):
         owns_cluster: bool,
         is_highly_available: bool = False,
         new_pause: Callable[[], Pause] = Pause,
+        question_timeout_ms: float = ASK_TIMEOUT_MS,
     ) -> None:
         """
         Args:
             owns_cluster: the cluster was started for this job, and host and cluster end with this client.
             is_highly_available: a Dispatcher that dies is replaced by one that knows its jobs.
             new_pause: makes what waits between two questions.
+            question_timeout_ms: how long an answer is waited for where a method asks once, and then raises
+                EndpointSilentError. Those that wait for something anyway go on waiting.
         """
         self._host = host
         self._cluster_id = cluster_id
@@ -116,6 +120,11 @@ class ClusterJobClient(JobClient):
         self._owns_cluster = owns_cluster
         self._is_highly_available = is_highly_available
         self._new_pause = new_pause
+        self._question_timeout_ms = question_timeout_ms
+        self._progress = JobProgress(job.status, 0, 0, None)
+        """What the JobMaster last said."""
+        self._silent: set[Address] = set()
+        """Who did not answer when last asked by somebody who waits."""
         self._until_end = new_pause()
         """Waits for the end of the job; kept, as a result is mostly asked for again and again, with a timeout."""
         self._until_end.is_patient = True
@@ -136,16 +145,15 @@ class ClusterJobClient(JobClient):
         return self._look()
 
     def progress(self) -> JobProgress:
+        """Of masters that do not answer, what they last said: whoever shows progress goes on waiting."""
         if self._ended is None:
             try:
-                progress: JobProgress = self._ask_job_master(GetJobProgress())
-                return progress
-            except EndpointGone:
-                # The JobMaster has not started yet, or its job has ended.
-                status = self._look()
+                self._progress = self._progress_now()
+            except EndpointSilentError:
+                return replace(self._progress, status=self._job.status)
         ended = self._ended
         if ended is None:
-            return JobProgress(status, 0, 0, None)
+            return self._progress
         return JobProgress(ended.status, ended.records_in, ended.records_out, ended.watermark)
 
     def details(self) -> JobDetails:
@@ -231,7 +239,11 @@ class ClusterJobClient(JobClient):
         while True:
             try:
                 request = TakeCollected(collect_id, COLLECTED_BATCHES, positions)
-                answer: Collected = self._ask(self._job.job_master, request)
+                answer: Collected = self._waiting_ask(self._job.job_master, request)
+            except EndpointSilentError:
+                self._look(None, waits=True)
+                pause.wait()
+                continue
             except EndpointGone as error:
                 if has_ended:
                     _raise_unless_finished(self._await_end(None))
@@ -239,7 +251,7 @@ class ClusterJobClient(JobClient):
                     raise FlinkrayError(lost) from error
                 # The JobMaster may not have started yet. One that has ended its job stays until its rows are taken,
                 # so that it is asked again before they count as lost.
-                has_ended = self._look().is_terminal
+                has_ended = self._look(None, waits=True).is_terminal
                 pause.wait()
                 continue
             # Positions say what the driver has: also a JobMaster that has taken another's place goes on from there.
@@ -267,15 +279,15 @@ class ClusterJobClient(JobClient):
             try:
                 result = self._ask_for_savepoint(request)
                 is_taken = True
-            except EndpointGone:
-                result = None  # there is no JobMaster at the moment
+            except (EndpointGone, EndpointSilentError):
+                result = None  # there is no JobMaster at the moment, or none that answers
             except CheckpointError:
                 if not is_taken:
                     raise
                 result = None  # the one that takes the place of another has not started the job yet
             if result is not None:
                 return _savepoint_of(result)
-            self._look(deadline)
+            self._look(deadline, waits=True)
             if self._ended is not None:
                 made = (each for each in self._ended.savepoints if each.request_id == request.request_id)
                 result = next(made, None)
@@ -291,51 +303,77 @@ class ClusterJobClient(JobClient):
 
     def _ask_for_savepoint(self, request: TriggerSavepoint) -> SavepointResult | None:
         """What became of the savepoint; None: it is under way."""
-        result: SavepointResult | None = self._ask(self._job.job_master, GetSavepoint(request.request_id))
+        result: SavepointResult | None = self._waiting_ask(self._job.job_master, GetSavepoint(request.request_id))
         if result is None:
             # A JobMaster that has taken another's place knows of one that stops the job, once that is complete, and of
             # no others; the same one takes it once.
-            self._ask(self._job.job_master, request)
+            self._waiting_ask(self._job.job_master, request)
         return result
 
-    def _look(self, deadline: float | None = None) -> JobStatus:
-        """The job's status now; what became of it is kept as soon as there is something to keep."""
+    def _progress_now(self) -> JobProgress:
+        try:
+            progress: JobProgress = self._ask_job_master(GetJobProgress(), waits=True)
+            return progress
+        except EndpointGone:
+            # The JobMaster has not started yet, or its job has ended.
+            return JobProgress(self._look(time.monotonic(), waits=True), 0, 0, None)
+
+    def _look(self, deadline: float | None = None, *, waits: bool = False) -> JobStatus:
+        """The job's status now; what became of it is kept as soon as there is something to keep.
+
+        Args:
+            waits: the caller waits until `deadline` for something anyway, so also for a Dispatcher that is silent.
+        """
         if self._ended is None:
-            self._job = self._ask_dispatcher(GetJobOverview(self.job_id), deadline)
+            self._job = self._ask_dispatcher(GetJobOverview(self.job_id), deadline, waits)
             if not self._job.status.is_terminal:
                 return self._job.status
-            self._ended = self._ask_dispatcher(GetArchivedJob(self.job_id), deadline)
+            self._ended = self._ask_dispatcher(GetArchivedJob(self.job_id), deadline, waits)
         assert self._ended is not None
         return self._ended.status
 
     def _await_end(self, deadline: float | None) -> JobDetails:
-        while not (status := self._look(deadline)).is_terminal:
+        while not (status := self._look(deadline, waits=True)).is_terminal:
             if deadline is not None and time.monotonic() >= deadline:
                 raise TimeoutError(f"job {self._job.name!r} is still {status.value}")
             self._until_end.wait(deadline)
         assert self._ended is not None
         return self._ended
 
-    def _ask_job_master(self, request: Any) -> Any:
-        """Raises EndpointGone where there is none at the moment: the job has not started yet, restarts, or is over."""
-        asked = self._job.job_master
-        try:
-            return self._ask(asked, request)
-        except EndpointGone:
-            if self._look().is_terminal or self._job.job_master == asked:
-                raise
-        return self._ask(self._job.job_master, request)
+    def _ask_job_master(self, request: Any, *, waits: bool = False) -> Any:
+        """Raises EndpointGone where there is none at the moment: the job has not started yet, restarts, or is over.
 
-    def _ask_dispatcher(self, request: Any, deadline: float | None = None) -> Any:
+        Args:
+            waits: as in `_look`, but without asking twice.
         """
+        asked, put = self._job.job_master, self._waiting_ask if waits else self._ask
+        try:
+            return put(asked, request)
+        except EndpointGone:
+            status = self._look(time.monotonic(), waits=True) if waits else self._look()
+            if status.is_terminal or self._job.job_master == asked:
+                raise
+        return put(self._job.job_master, request)
+
+    def _ask_dispatcher(self, request: Any, deadline: float | None = None, waits: bool = False) -> Any:
+        """
+        Args:
+            waits: as in `_look`.
+
         Raises:
             JobExecutionError: the cluster is gone.
             TimeoutError: its Dispatcher was not there, or not ready, until `deadline`.
+            EndpointSilentError: it did not answer; without `waits`, or until `deadline`.
         """
         pause = self._new_pause()
+        put = self._waiting_ask if waits else self._ask
         while True:
             try:
-                answer = self._ask(dispatcher_of(self._cluster_id), request)
+                answer = put(dispatcher_of(self._cluster_id), request)
+            except EndpointSilentError:
+                if not waits or (deadline is not None and time.monotonic() >= deadline):
+                    raise
+                pause.wait(deadline)
             except (EndpointGone, DispatcherNotReadyError) as error:
                 self._judge_silence(error)
                 if deadline is not None and time.monotonic() >= deadline:
@@ -361,8 +399,24 @@ class ClusterJobClient(JobClient):
         lost = FlinkrayError(f"cluster {self._cluster_id!r} is gone, and nobody knows what became of the job")
         raise _failure(self._job.name, ErrorInfo.of(lost)) from error
 
-    def _ask(self, address: Address, request: Any) -> Any:
-        return self._host.ask(address, request, ASK_TIMEOUT_MS)
+    def _ask(self, address: Address, request: Any, timeout_ms: float | None = None) -> Any:
+        """Raises as `actors.client.cluster.ask`."""
+        is_dispatcher = address == dispatcher_of(self._cluster_id)
+        of_job = f"the JobMaster of job {self._job.name!r} in cluster {self._cluster_id!r}"
+        what = f"the Dispatcher of cluster {self._cluster_id!r}" if is_dispatcher else of_job
+        return ask(self._host, address, request, timeout_ms or self._question_timeout_ms, what)
+
+    def _waiting_ask(self, address: Address, request: Any) -> Any:
+        """For those who ask again, and meanwhile look at something else: says once that somebody is silent."""
+        try:
+            answer = self._ask(address, request, QUESTION_TIMEOUT_MS)
+        except EndpointSilentError as error:
+            if address not in self._silent:
+                self._silent.add(address)
+                log.warning("%s; it is asked again", error)
+            raise
+        self._silent.discard(address)
+        return answer
 
     def _shut_down(self) -> None:
         """Tasks are cancelled and workers ended in order; a cluster that does not manage in time is ended by force."""

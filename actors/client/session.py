@@ -4,15 +4,27 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
 
-from actors.client.cluster import ASK_TIMEOUT_MS, ask_dispatcher, is_job_cluster, resource_manager_of, start_cluster
+from actors.client.cluster import (
+    QUESTION_TIMEOUT_MS,
+    ask,
+    ask_dispatcher,
+    is_job_cluster,
+    resource_manager_of,
+    start_cluster,
+)
 from actors.client.job_client import SHUTDOWN_TIMEOUT_S, ClusterJobClient, Pause
 from actors.protocol.client_requests import GetClusterOverview, JobOverview, ListJobs, ShutDownCluster
+from actors.protocol.dispatcher_errors import EndpointSilentError
 from actors.protocol.ports import EndpointGone, Host
 from actors.protocol.resources import ClusterOverview
 from flinkray.config.configuration import Configuration
-from flinkray.errors import ConfigurationError
+from flinkray.errors import ConfigurationError, FlinkrayError
 
+T = TypeVar("T")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
@@ -90,22 +102,43 @@ def list_sessions() -> list[str]:
 
 
 def session_jobs(name: str) -> tuple[JobOverview, ...]:
-    """The session's jobs, oldest first, with those that have ended."""
+    """The session's jobs, oldest first, with those that have ended.
+
+    Raises:
+        ConfigurationError: there is no such session.
+        EndpointSilentError: it does not answer.
+    """
     try:
-        jobs: tuple[JobOverview, ...] = ask_dispatcher(connect_to_session(name), name, ListJobs())
+        host = connect_to_session(name)
+        jobs: tuple[JobOverview, ...] = ask_dispatcher(host, name, ListJobs(), timeout_ms=QUESTION_TIMEOUT_MS)
     except EndpointGone as error:
         raise no_such_session(name) from error
     return jobs
 
 
 def session_overview(name: str) -> ClusterOverview:
-    """What the session has of slots and TaskExecutors."""
+    """What the session has of slots and TaskExecutors. Raises as `session_jobs`."""
     try:
-        host = connect_to_session(name)
-        overview: ClusterOverview = host.ask(resource_manager_of(name), GetClusterOverview(), ASK_TIMEOUT_MS)
+        host, what = connect_to_session(name), f"the ResourceManager of cluster {name!r}"
+        overview: ClusterOverview = ask(
+            host, resource_manager_of(name), GetClusterOverview(), QUESTION_TIMEOUT_MS, what
+        )
     except EndpointGone as error:
         raise no_such_session(name) from error
     return overview
+
+
+def of_each(names: Sequence[str], question: Callable[[str], T]) -> dict[str, T | FlinkrayError]:
+    """What the question gives of each cluster, or why it gives nothing; all are asked at the same time."""
+
+    def answer(name: str) -> T | FlinkrayError:
+        try:
+            return question(name)
+        except FlinkrayError as error:
+            return error
+
+    with ThreadPoolExecutor(max(1, len(names))) as pool:
+        return dict(zip(names, pool.map(answer, names), strict=True))
 
 
 def job_client(job: str, cluster: str | None = None) -> ClusterJobClient:
@@ -117,9 +150,14 @@ def job_client(job: str, cluster: str | None = None) -> ClusterJobClient:
 
     Raises:
         ConfigurationError: there is no such cluster, or no such job, or more than one.
+        EndpointSilentError: a cluster that may have it does not answer.
     """
-    clusters = list_clusters() if cluster is None else [cluster]
-    found = [(name, each) for name in clusters for each in session_jobs(name) if each.job_id.startswith(job)]
+    answers = of_each(list_clusters(), session_jobs) if cluster is None else {cluster: session_jobs(cluster)}
+    jobs = [(name, each) for name, answer in answers.items() if isinstance(answer, tuple) for each in answer]
+    found = [(name, each) for name, each in jobs if each.job_id.startswith(job)]
+    silent = next((answer for answer in answers.values() if isinstance(answer, EndpointSilentError)), None)
+    if not found and silent is not None:
+        raise silent
     if not found:
         where = "on the running Ray cluster" if cluster is None else f"in cluster {cluster!r}"
         raise ConfigurationError(f"no job {where} has the id {job!r}; `flinkray list` shows those that there are")
@@ -128,7 +166,9 @@ def job_client(job: str, cluster: str | None = None) -> ClusterJobClient:
         raise ConfigurationError(f"the ids of several jobs begin with {job!r}: {ids}; name more of it")
     name, overview = found[0]
     host = connect_to_session(name)
-    return ClusterJobClient(host, name, overview, owns_cluster=False, is_highly_available=True)
+    return ClusterJobClient(
+        host, name, overview, owns_cluster=False, is_highly_available=True, question_timeout_ms=QUESTION_TIMEOUT_MS
+    )
 
 
 def _cluster_ids() -> frozenset[str]:

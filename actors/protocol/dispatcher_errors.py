@@ -41,3 +41,9 @@ class DispatcherNotReadyError(FlinkrayError):
     def _text(self) -> str:
         reason = f": {self.failure}; see high-availability.storageDir" if self.failure else ""
         return f"the Dispatcher of cluster {self.cluster_id!r} {self.what}{reason}"
+
+
+class EndpointSilentError(FlinkrayError, TimeoutError):
+    """An endpoint that is there does not answer: its process hangs, or is starting on a busy machine."""
+
+    origin = "external"

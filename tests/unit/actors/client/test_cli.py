@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from actors.client import session
 from actors.client.cli import main
 from actors.protocol.client_requests import JobOverview
 from actors.protocol.control_messages import JobDetails, SubtaskDetails, VertexDetails
+from actors.protocol.dispatcher_errors import EndpointSilentError
 from actors.protocol.failure_records import FailureRecord, TaskFailure
 from actors.protocol.ports import Address
 from actors.protocol.task_messages import TaskMetrics
@@ -102,6 +104,48 @@ def test_list_shows_whole_ids(monkeypatch: pytest.MonkeyPatch) -> None:
     assert line.endswith("  word count")
 
 
+@pytest.fixture
+def one_is_silent(monkeypatch: pytest.MonkeyPatch) -> threading.Barrier:
+    """Two clusters, of which one does not answer. They are asked at the same time, or neither would be answered."""
+    both = threading.Barrier(2, timeout=30)
+
+    def jobs(name: str) -> tuple[JobOverview, ...]:
+        both.wait()
+        if name == "silent":
+            raise EndpointSilentError("the Dispatcher of cluster 'silent' has not answered for 5 s")
+        return (JobOverview(JobId("abc1"), "first", JobStatus.RUNNING, 0, Address("good/job-master")),)
+
+    monkeypatch.setattr(session, "list_clusters", lambda: ["good", "silent"])
+    monkeypatch.setattr(session, "session_jobs", jobs)
+    monkeypatch.setattr(session, "session_overview", lambda name: f"the slots of {name}")
+    monkeypatch.setattr(session, "connect_to_session", lambda _name: None)
+    return both
+
+
+@pytest.mark.usefixtures("one_is_silent")
+def test_list_shows_the_jobs_of_those_that_answer_and_who_does_not() -> None:
+    result = CliRunner().invoke(main, ["list"])
+    assert result.exit_code == 1
+    assert "abc1" in result.output
+    assert "EndpointSilentError: the Dispatcher of cluster 'silent' has not answered for 5 s" in result.output
+
+
+@pytest.mark.usefixtures("one_is_silent")
+def test_session_list_does_not_wait_for_one_session_after_the_other() -> None:
+    result = CliRunner().invoke(main, ["session", "list"])
+    assert result.output.splitlines() == [
+        "good: 1 running job(s); the slots of good",
+        "silent: the Dispatcher of cluster 'silent' has not answered for 5 s",
+    ]
+
+
+@pytest.mark.usefixtures("one_is_silent")
+def test_a_job_is_found_though_another_cluster_is_silent() -> None:
+    assert session.job_client("abc").job_id == "abc1"
+    with pytest.raises(EndpointSilentError, match="cluster 'silent'"):
+        session.job_client("xyz")
+
+
 def test_doctor_says_what_there_is() -> None:
     result = CliRunner().invoke(main, ["doctor"])
     assert result.exit_code == 0
@@ -161,6 +205,8 @@ class Client:
         self.calls: list[tuple[object, ...]] = []
         self.overview = CheckpointOverview()
         self.shown: JobDetails | None = None
+        self.found = JobStatus.RUNNING
+        self.is_cancelled = False
 
     def __call__(self, job: str, cluster: str | None) -> Client:
         self.calls.append((job, cluster))
@@ -173,6 +219,12 @@ class Client:
     def stop_with_savepoint(self, directory: str | None, drain: bool) -> str:
         self.calls.append(("stop", directory, drain))
         return "/savepoints/one"
+
+    def status(self) -> JobStatus:
+        return self.found
+
+    def cancel(self) -> None:
+        self.is_cancelled = True
 
     def checkpoints(self) -> CheckpointOverview:
         return self.overview
@@ -229,6 +281,22 @@ def test_a_savepoint_that_fails_is_one_plain_message(client: Client, monkeypatch
     monkeypatch.setattr(client, "trigger_savepoint", fail)
     result = CliRunner().invoke(main, ["savepoint", "abab"])
     assert (result.exit_code, result.output) == (1, "CheckpointError: the disk is full\n")
+
+
+def test_cancel_says_that_the_job_is_asked_to_stop_if_it_is(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    def hang() -> JobDetails:
+        raise EndpointSilentError("the JobMaster of job 'first' has not answered for 5 s")
+
+    client.shown = JobDetails(client.job_id, "first", JobStatus.RUNNING, ())
+    client.found = JobStatus.FINISHED
+    assert CliRunner().invoke(main, ["cancel", "abc"]).output == f"job {client.job_id} is FINISHED already\n"
+    assert not client.is_cancelled
+    client.found = JobStatus.RUNNING
+    assert CliRunner().invoke(main, ["cancel", "abc"]).output == f"job {client.job_id} is asked to stop\n"
+    assert client.is_cancelled
+    monkeypatch.setattr(client, "details", hang)
+    output = CliRunner().invoke(main, ["cancel", "abc"]).output
+    assert "stops when its JobMaster answers again, or is replaced: the JobMaster of job 'first' has not" in output
 
 
 def test_checkpoints_shows_each_with_its_figures(client: Client) -> None:

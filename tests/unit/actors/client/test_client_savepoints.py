@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import random
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,6 +14,7 @@ import pytest
 from msgspec.structs import replace
 
 from actors.client import job_client
+from actors.client.cluster import QUESTION_TIMEOUT_MS
 from actors.client.job_client import ClusterJobClient
 from actors.protocol.client_requests import (
     Collected,
@@ -26,12 +29,14 @@ from actors.protocol.client_requests import (
     TriggerSavepoint,
 )
 from actors.protocol.control_messages import JobDetails, SavepointResult
-from actors.protocol.dispatcher_errors import DispatcherNotReadyError
+from actors.protocol.dispatcher_errors import DispatcherNotReadyError, EndpointSilentError
 from actors.protocol.elements import StopMode
 from actors.protocol.ports import Address, EndpointGone, EndpointSpec, Host
+from flinkray import progress
 from flinkray.batches.batch import Batch
 from flinkray.errors import CheckpointError, ErrorInfo, JobExecutionError
 from flinkray.execution import JobProgress, JobStatus
+from flinkray.progress import wait_for_result
 from flinkray.state.checkpoint_statistics import CheckpointCounts, CheckpointOverview
 from flinkray.types.records import JobId
 
@@ -72,6 +77,9 @@ class FakeCluster(Host):
         self.ended: JobDetails | None = None
         self.before: Callable[[Any], None] = lambda _request: None
         self.requests: list[Any] = []
+        self.silent: set[Address] = set()
+        """Who hangs."""
+        self.timeouts: list[float] = []
         self.batches: list[int] = []
         """What the collecting sink has brought."""
 
@@ -111,6 +119,9 @@ class FakeCluster(Host):
     def ask(self, address: Address, request: Any, timeout_ms: float) -> Any:
         self.requests.append(request)
         self.before(request)
+        self.timeouts.append(timeout_ms)
+        if address in self.silent:
+            raise TimeoutError
         if address == DISPATCHER:
             return self._dispatch(request)
         master = self.masters.get(address)
@@ -384,3 +395,70 @@ def test_all_rows_and_one_savepoint_come_whatever_dies(cluster: FakeCluster, see
     assert list(taken) == []
     assert rows == cluster.batches
     assert client.result(timeout=30).job_name == "job"
+
+
+# -- who hangs
+
+
+def test_progress_is_what_it_was_while_the_job_master_is_silent(cluster: FakeCluster) -> None:
+    client = cluster.client()
+    assert client.progress().records_in == 5
+    cluster.silent.add(cluster.job.job_master)
+    cluster.job = replace(cluster.job, status=JobStatus.RESTARTING)
+    assert client.status() is JobStatus.RESTARTING
+    assert client.progress() == JobProgress(JobStatus.RESTARTING, 5, 5, None)
+
+
+def test_progress_is_what_it_was_while_there_is_no_job_master_and_the_dispatcher_is_silent(
+    cluster: FakeCluster,
+) -> None:
+    client = cluster.client()
+    assert client.progress().records_in == 5
+    cluster.masters.clear()
+    cluster.silent.add(DISPATCHER)
+    assert client.progress().records_in == 5
+    assert set(cluster.timeouts) == {QUESTION_TIMEOUT_MS}
+
+
+def test_a_driver_goes_on_waiting_for_a_job_whose_masters_are_silent_for_a_while(
+    cluster: FakeCluster, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its log says who is silent, and since when, once."""
+    monkeypatch.setattr(progress, "_STATUS_SECONDS", 0.0)
+    cluster.silent.update((DISPATCHER, cluster.job.job_master))
+    answers = on(GetJobOverview, 4, cluster.silent.clear)
+    cluster.before = lambda request: (answers(request), ends(request))  # type: ignore[assignment,func-returns-value]
+    ends = on(GetJobOverview, 6, cluster.end)
+    assert wait_for_result(cluster.client(), "job", io.StringIO()).job_name == "job"
+    for who in ("the Dispatcher of cluster 'c'", "the JobMaster of job 'job' in cluster 'c'"):
+        assert len(re.findall(rf"{who} has not answered for 5 s \(since \d\d:\d\d:\d\d\)", caplog.text)) == 1
+
+
+def test_rows_are_taken_when_a_silent_job_master_answers_again(cluster: FakeCluster) -> None:
+    cluster.batches = [1, 2, 3]
+    cluster.silent.add(cluster.job.job_master)
+    cluster.before = on(TakeCollected, 3, lambda: (cluster.silent.clear(), cluster.end(has_rows=True)))  # type: ignore[arg-type,return-value]
+    rows = [row for batch in cluster.client().collected("rows") for row in batch.data.column("value").to_pylist()]
+    assert rows == [1, 2, 3]
+
+
+def test_a_savepoint_is_asked_for_until_a_silent_job_master_answers(cluster: FakeCluster) -> None:
+    cluster.silent.add(cluster.job.job_master)
+    cluster.before = on(GetSavepoint, 3, cluster.silent.clear)
+    assert cluster.client().trigger_savepoint("/there", timeout=30).startswith("/there/savepoint-")
+
+
+def test_waiting_for_a_silent_dispatcher_ends_with_the_timeout(cluster: FakeCluster) -> None:
+    cluster.silent.add(DISPATCHER)
+    with pytest.raises(TimeoutError, match="the Dispatcher of cluster 'c' has not answered for 5 s"):
+        cluster.client().result(timeout=0)
+    assert cluster.timeouts == [QUESTION_TIMEOUT_MS]
+
+
+@pytest.mark.parametrize("question", ["details", "checkpoints", "accumulators"])
+def test_a_question_that_is_not_answered_names_who_is_silent(cluster: FakeCluster, question: str) -> None:
+    cluster.silent.add(cluster.job.job_master)
+    client = ClusterJobClient(cluster, "c", cluster.job, owns_cluster=False, question_timeout_ms=2_000)
+    with pytest.raises(EndpointSilentError, match=r"the JobMaster of job 'job' .* has not answered for 2 s \(since"):
+        getattr(client, question)()
+    assert cluster.timeouts == [2_000]
