@@ -66,3 +66,43 @@ def test_a_session_is_not_looked_for_in_a_cluster_of_ones_own(
     with pytest.raises(ConfigurationError):
         connect_to_running_ray()
     assert not tried
+
+
+def test_a_cluster_that_does_not_answer_is_named(tried: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    from actors.hosts.ray.sessions import connect_to_running_ray
+
+    monkeypatch.setenv("RAY_ADDRESS", "far:6379")
+    with pytest.raises(ConfigurationError, match="no Ray cluster answers at RAY_ADDRESS=far:6379"):
+        connect_to_running_ray()
+    assert tried == ["far:6379"]
+
+
+@pytest.mark.parametrize("has_found_no_token", [True, False])
+@pytest.mark.parametrize(
+    ("mode", "problem"),
+    [("", "RAY_AUTH_MODE=token is not set here"), ("token", "this process shows none that it takes")],
+)
+@pytest.mark.usefixtures("tried")
+def test_a_cluster_that_wants_a_token_says_so_and_is_not_replaced_by_another(
+    monkeypatch: pytest.MonkeyPatch, mode: str, problem: str, has_found_no_token: bool
+) -> None:
+    import ray
+    from ray.exceptions import AuthenticationError
+
+    from actors.hosts.ray.cluster import ensure_ray
+    from actors.hosts.ray.sessions import connect_to_running_ray
+
+    def refuse(**_: Any) -> None:
+        """As Ray does."""
+        if has_found_no_token:
+            raise AuthenticationError("no authentication token was found")
+        text = "Last connection error: ... RPC error: InvalidAuthToken: Authentication token is missing or incorrect"
+        raise ConnectionError("Failed to connect to Ray cluster") from RuntimeError(text)
+
+    monkeypatch.setattr(ray, "init", refuse)
+    monkeypatch.setenv("RAY_AUTH_MODE", mode)
+    for address in ("", "far:6379"):
+        monkeypatch.setenv("RAY_ADDRESS", address)
+        for connect in (connect_to_running_ray, ensure_ray):
+            with pytest.raises(ConfigurationError, match=f"the Ray cluster .* wants a token, and {problem}"):
+                connect()

@@ -8,9 +8,10 @@ import os
 from pathlib import Path
 
 import ray
+from ray.exceptions import RayError
 
 from actors.hosts.java import prepare_java
-from flinkray.errors import MissingDependencyError
+from flinkray.errors import ConfigurationError, MissingDependencyError
 
 log = logging.getLogger(__name__)
 
@@ -52,13 +53,35 @@ def connect() -> None:
 
     Raises:
         ConnectionError: there is no such cluster.
+        ConfigurationError: it wants a token that this process does not show.
     """
     address = os.environ.get("RAY_ADDRESS") or "auto"
     if address == "local":
         raise ConnectionError("RAY_ADDRESS=local asks for a cluster of this process's own")
     _prepare_java()
-    ray.init(address=address, namespace=NAMESPACE, logging_level=logging.WARNING)
+    try:
+        ray.init(address=address, namespace=NAMESPACE, logging_level=logging.WARNING)
+    except (ConnectionError, RayError) as error:
+        if not _is_about_token(error):
+            raise
+        raise ConfigurationError(_wrong_token(address)) from error
     log.info("connected to the Ray cluster %s", address)
+
+
+def _is_about_token(error: BaseException) -> bool:
+    """Whether the cluster has refused this process; some versions of Ray have a class for that, in some cases."""
+    return type(error).__name__ == "AuthenticationError" or "InvalidAuthToken" in f"{error} {error.__cause__}"
+
+
+def _wrong_token(address: str) -> str:
+    shows_one = os.environ.get("RAY_AUTH_MODE") == "token"
+    problem = "this process shows none that it takes" if shows_one else "RAY_AUTH_MODE=token is not set here"
+    name = "on this machine" if address == "auto" else address
+    return (
+        f"the Ray cluster {name} wants a token, and {problem}: set RAY_AUTH_MODE=token, and put the token that "
+        "`ray get-auth-token` prints there into ~/.ray/auth_token, into RAY_AUTH_TOKEN, or into the file that "
+        "RAY_AUTH_TOKEN_PATH names"
+    )
 
 
 def start_local_cluster(extra_cpus: float = 0.0) -> None:

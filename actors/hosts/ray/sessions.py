@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import ray
 from ray.util import list_named_actors
 
@@ -13,16 +15,20 @@ def connect_to_running_ray() -> None:
     """Connects this process to a running Ray cluster; one that this process started would end with it.
 
     Raises:
-        ConfigurationError: no Ray cluster is running.
+        ConfigurationError: no Ray cluster is running, or it refuses this process.
     """
     if ray.is_initialized():
         return
     try:
         connect()
     except ConnectionError as error:
+        named = os.environ.get("RAY_ADDRESS", "local")
+        what = (
+            "no Ray cluster is running here" if named == "local" else f"no Ray cluster answers at RAY_ADDRESS={named}"
+        )
         raise ConfigurationError(
-            "no Ray cluster is running here, and one that this process starts would end with it: start one with "
-            "`ray start --head`, or name one in RAY_ADDRESS"
+            f"{what}, and one that this process starts would end with it: start one with `ray start --head`, or name "
+            "one in RAY_ADDRESS"
         ) from error
 
 
