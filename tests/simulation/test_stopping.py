@@ -25,6 +25,7 @@ def undisturbed_and_killed(seed: int, mode: StopMode, kinds: tuple[str, ...]) ->
     disturbed = stop(seed, mode, kind, has_two_sinks, kill_at)
     what = f"{calm.job}, {mode}, asked at {calm.asked_at}, {calm.moments}, killed at {kill_at} of {calm.steps} steps"
     assert disturbed.status is JobStatus.FINISHED, what
+    assert kill_at != moment or disturbed.deaths == 1, what
     was_recorded = kill_at == "recorded" or (moment != kill_at and step > calm.moments.get("recorded", calm.steps))
     assert not was_recorded or disturbed.savepoint == calm.savepoint, what
     return calm, disturbed, was_recorded
