@@ -1,12 +1,13 @@
 """Processes and nodes that die while a job runs on a real Ray cluster: it goes on soon, and commits every row once.
 
-Three cases always run, over fewer rows; all of them with `--recovery`; `make recovery` shows how long each took.
+A few cases always run, over fewer rows; all of them with `--recovery`; `make recovery` shows how long each took.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -39,8 +40,14 @@ SEVERAL = {
 }
 
 
-def run(directory: Path, rows: int, *victims: str, max_s: float = MAX_RECOVERY_S) -> None:
-    recoveries = run_with_kills(RecoveryJob(directory, rows), victims)
+def run(
+    directory: Path,
+    rows: int,
+    *victims: str,
+    sent: signal.Signals = signal.SIGKILL,
+    max_s: float = MAX_RECOVERY_S,
+) -> None:
+    recoveries = run_with_kills(RecoveryJob(directory, rows), victims, sent)
     print("", *recoveries, sep="\n  ")
     for each in recoveries:
         assert each.has_restored == (each.killed not in UNNOTICED), each
@@ -52,6 +59,19 @@ def run(directory: Path, rows: int, *victims: str, max_s: float = MAX_RECOVERY_S
 @pytest.mark.parametrize("victim", ["TaskSlot", "TaskExecutor", "JobMaster"])
 def test_a_short_job_goes_on_soon_after_a_kill_and_commits_every_row_once(tmp_path: Path, victim: str) -> None:
     run(tmp_path, FEW_ROWS, victim, max_s=MAX_RECOVERY_BESIDE_OTHER_WORK_S)
+
+
+@pytest.mark.usefixtures("ray_cluster")
+def test_a_short_job_goes_on_soon_after_sigterm_and_commits_every_row_once(tmp_path: Path) -> None:
+    victims = ("TaskSlot", "JobMaster")
+    run(tmp_path, FEW_ROWS, *victims, sent=signal.SIGTERM, max_s=MAX_RECOVERY_BESIDE_OTHER_WORK_S)
+
+
+@pytest.mark.recovery
+@pytest.mark.usefixtures("ray_cluster")
+@pytest.mark.parametrize("victim", KINDS)
+def test_a_job_goes_on_soon_after_sigterm_and_commits_every_row_once(tmp_path: Path, victim: str) -> None:
+    run(tmp_path, MANY_ROWS, victim, sent=signal.SIGTERM)
 
 
 @pytest.mark.recovery

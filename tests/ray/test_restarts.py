@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from actors.protocol.ports import Address, EndpointGone, EndpointSpec
-from tests.support.restarts import Stillborn, deaths, mortal
+from tests.support.restarts import Closing, Stillborn, deaths, mortal
 from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(240)]
@@ -95,6 +95,62 @@ def test_each_kill_of_a_process_is_heard_of_once_by_every_watcher(cluster: RayCl
     with pytest.raises(EndpointGone):
         cluster.ask("master", "pid")
     assert cluster.deaths("one", "master") == cluster.deaths("two", "master") == 3
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_sigterm_ends_a_process_within_seconds_which_is_then_dead_like_any_other(
+    cluster: RayCluster, restarts: bool
+) -> None:
+    cluster.spawn("watched", restarts=restarts)
+    cluster.spawn("watcher")
+    cluster.watch("watcher", "watched")
+    pid = cluster.pid("watched")
+    os.kill(pid, signal.SIGTERM)
+    eventually(lambda: not Path(f"/proc/{pid}").exists(), deadline_s=5.0)
+    cluster.hears("watcher", "watched", 1)
+    if restarts:
+        assert cluster.pid("watched") != pid
+    else:
+        with pytest.raises(EndpointGone):
+            cluster.pid("watched")
+
+
+@pytest.mark.parametrize("takes_s", [0.0, 600.0])
+def test_an_endpoint_that_gets_sigterm_ends_what_it_has_and_says_nothing_more(
+    cluster: RayCluster, tmp_path: Path, takes_s: float
+) -> None:
+    path = tmp_path / "stopped"
+    cluster.spawn("journal")
+    arguments = (cluster.name("journal"), str(path), takes_s)
+    cluster.host.spawn(EndpointSpec(cluster.name("closing"), Closing, arguments))
+    cluster.watch("journal", "closing")
+    pid = cluster.pid("closing")
+    os.kill(pid, signal.SIGTERM)
+    eventually(lambda: not Path(f"/proc/{pid}").exists(), deadline_s=10.0)
+    cluster.hears("journal", "closing", 1)
+    assert path.read_text() == "stopped"
+    assert "it ends" not in cluster.ask("journal", "seen")
+
+
+FORKING = """
+import os, signal, threading
+from actors.hosts.ray.termination import on_sigterm
+on_sigterm(lambda: print("ends", flush=True))
+child = os.fork()
+if not child:
+    threading.Event().wait()
+os.kill(child, signal.SIGTERM)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGTERM
+print("goes on", flush=True)
+os.kill(os.getpid(), signal.SIGTERM)
+threading.Event().wait()
+"""
+
+
+def test_sigterm_to_a_process_that_a_function_has_forked_ends_that_one_alone() -> None:
+    done = subprocess.run([sys.executable, "-c", FORKING], capture_output=True, text=True, timeout=DEADLINE_S)
+    assert done.stdout.split("\n") == ["goes on", "ends", ""], done.stderr
+    assert done.returncode == 128 + signal.SIGTERM
 
 
 def test_nothing_of_a_new_life_is_heard_before_the_notice_of_the_old_ones_death(cluster: RayCluster) -> None:

@@ -214,13 +214,13 @@ def await_checkpoints(client: JobClient, count: int) -> None:
         raise AssertionError("the job was over before it had to recover: give it more rows")
 
 
-def kill_and_recover(client: JobClient, class_name: str) -> Recovery:
-    """Ends one process of that class at once, and waits until the job goes on with as many of them."""
+def kill_and_recover(client: JobClient, class_name: str, sent: signal.Signals) -> Recovery:
+    """Sends a signal to one process of that class, and waits until the job goes on with as many others of them."""
     await_checkpoints(client, 3)
     before = pids_of(client, class_name)
     victim = min(before)
     watch = _Watch(client)
-    os.kill(victim, signal.SIGKILL)
+    os.kill(victim, sent)
     watch.await_checkpoint()
 
     def is_replaced(pids: set[int]) -> bool:
@@ -230,12 +230,12 @@ def kill_and_recover(client: JobClient, class_name: str) -> Recovery:
     return watch.recovery(class_name)
 
 
-def run_with_kills(job: RecoveryJob, victims: Sequence[str]) -> list[Recovery]:
-    """Runs the job to its end, killing a process of each of these classes on the way, one after the other, and checks
-    what it has committed."""
+def run_with_kills(job: RecoveryJob, victims: Sequence[str], sent: signal.Signals = signal.SIGKILL) -> list[Recovery]:
+    """Runs the job to its end, sends the signal to a process of each of these classes on the way, one after the other,
+    and checks what it has committed."""
     client = job.submit()
     try:
-        recoveries = [kill_and_recover(client, name) for name in victims]
+        recoveries = [kill_and_recover(client, name, sent) for name in victims]
         client.result(timeout=120)
     finally:
         client.close()

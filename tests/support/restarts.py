@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 from typing import Any
 
@@ -52,3 +53,19 @@ class Stillborn(Endpoint):
 
     def on_message(self, message: Any, payloads: Payloads) -> None:
         raise AssertionError("it was not constructed")
+
+
+class Closing(Mortal):
+    """Notes in a file that it was asked to end, tells its journal, and then takes as long as it is told to."""
+
+    def __init__(self, context: EndpointContext, journal: Address, path: str, takes_s: float) -> None:
+        super().__init__(context, journal)
+        self._path = path
+        self._takes_s = takes_s
+
+    def on_stop(self) -> None:
+        with open(self._path, "a") as file:
+            file.write("stopped")
+        assert self._journal is not None
+        self.context.tell(self._journal, "it ends")
+        threading.Event().wait(self._takes_s)

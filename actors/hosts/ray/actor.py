@@ -17,6 +17,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from actors.hosts.ray.cluster import NAMESPACE
 from actors.hosts.ray.lives import ActorEntry, read_own_entry
 from actors.hosts.ray.ownership import end_with
+from actors.hosts.ray.termination import on_sigterm
 from actors.hosts.ray.transport import RayTransport, read_message
 from actors.hosts.ray.watches import ActorHandle
 from actors.hosts.runtime import EndpointRuntime, pause_before_restart
@@ -30,6 +31,9 @@ log = logging.getLogger(__name__)
 # How long an endpoint that is started again waits at least. A life that ends before Ray has noted that its process was
 # ready leaves no trace of when it began, by which the next one could tell that it must wait.
 READY_S = 0.25
+
+# How long a process that gets SIGTERM gives its endpoint to end, for example to have its tasks closed.
+TERMINATION_S = 3.0
 
 
 class EndpointActor:
@@ -50,6 +54,7 @@ class EndpointActor:
             spec.address, root, lambda message: self._runtime.deliver(message), create_actor, life
         )
         self._runtime = EndpointRuntime(spec, self._transport, pause_s)
+        on_sigterm(self._terminate)
         self._runtime.start()
         if root is not None and root != spec.address and not spec.dies_with_spawner:
             end_with(root)
@@ -70,6 +75,13 @@ class EndpointActor:
     def watch(self) -> None:
         """Never returns: by the end of the call a watcher learns that this process died."""
         threading.Event().wait()
+
+    def _terminate(self) -> None:
+        """Ends the endpoint, in silence: what its tasks say of their end is not to be taken for what the job has come
+        to."""
+        self._transport.close()
+        self._runtime.end()
+        self._runtime.join(TERMINATION_S)
 
     def __repr__(self) -> str:
         return self._name

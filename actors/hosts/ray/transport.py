@@ -103,6 +103,7 @@ class RayTransport:
         self._deliver = deliver
         self._create_actor = create_actor
         self._life = life
+        self._is_closed = False
         self._lock = threading.Lock()
         self._handles: dict[Address, ActorHandle] = {}
         self._watches = Watches(self._on_died)
@@ -120,7 +121,13 @@ class RayTransport:
     def metrics(self) -> MetricSink:
         return self._metrics
 
+    def close(self) -> None:
+        """Nothing is sent any more."""
+        self._is_closed = True
+
     def send(self, sender: Address, address: Address, message: Any, payloads: Sequence[BatchesRef]) -> None:
+        if self._is_closed:
+            return
         handle = self._handle(address)
         if handle is None:
             if not isinstance(message, DeliveryFailed):
