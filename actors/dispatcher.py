@@ -50,10 +50,11 @@ from actors.protocol.ports import (
     SessionId,
 )
 from actors.protocol.serialized_value import SerializedValue
+from actors.scheduling.liveness.heartbeats import HEARTBEATS_STOPPED, Heartbeats
 from actors.scheduling.liveness.lost_messages import LostMessages
 from actors.scheduling.liveness.release import TaskExecutorsRelease
 from flinkray.config.configuration import Configuration
-from flinkray.config.options import JOB_EXPIRATION_TIME
+from flinkray.config.options import HEARTBEAT_INTERVAL, HEARTBEAT_TIMEOUT, JOB_EXPIRATION_TIME
 from flinkray.errors import ErrorInfo, FlinkrayError, InvalidProgramError
 from flinkray.execution import JobStatus
 from flinkray.types.records import JobId
@@ -122,6 +123,10 @@ class Dispatcher(Endpoint):
             {CancelExecutionGraph: self._tell_again, ReportJob: self._tell_again},
         )
         self._sessions = context.random("session")
+        self._session = self._new_session(0)
+        self._heartbeats = Heartbeats(context, self._main_thread, self._on_silent, session=self._session)
+        self._heartbeat_interval_ms = max(1.0, float(configuration.get(HEARTBEAT_INTERVAL)))
+        self._heartbeat_timeout_ms = float(configuration.get(HEARTBEAT_TIMEOUT))
         self._jobs: dict[JobId, DispatchedJob] = {}
         self._is_ready = self._store is None
         self._release = TaskExecutorsRelease(context, self._main_thread, resource_manager, self._on_down)
@@ -131,6 +136,8 @@ class Dispatcher(Endpoint):
 
     def on_start(self) -> None:
         self.context.watch(self._resource_manager)
+        self._heartbeats.start(self._heartbeat_interval_ms, self._heartbeat_timeout_ms)
+        self._heartbeats.monitor(self._resource_manager, asks_itself=True, is_starting=True)
         store = self._store
         if store is None:
             self._expect_job()
@@ -164,7 +171,10 @@ class Dispatcher(Endpoint):
             case CollectedRowsTaken():
                 self._on_rows_taken(message)
             case HeartbeatRequested():
-                self.context.tell(message.sender, HeartbeatAnswered(message.session, self.context.address))
+                self._heartbeats.on_message(message)
+            case HeartbeatAnswered():
+                if message.session == self._session:
+                    self._heartbeats.on_message(message)
             case AllTaskExecutorsReleased():
                 self._release.on_released()
             case EndpointDied():
@@ -258,6 +268,7 @@ class Dispatcher(Endpoint):
             arguments += (job.ha_directory, self._store is not None)
         endpoint = "actors.job_master:JobMaster"
         self.context.spawn(EndpointSpec(job.job_master, endpoint, arguments, display_name=f"JobMaster({job.name})"))
+        self._heartbeats.monitor(job.job_master, is_starting=True)
         if job.is_cancelled:
             self.context.tell(job.job_master, CancelExecutionGraph(job.session))
 
@@ -302,14 +313,27 @@ class Dispatcher(Endpoint):
                 self.context.tell(job_master, lost)
 
     def _on_endpoint_died(self, message: EndpointDied) -> None:
+        self._heartbeats.unmonitor(message.address)
         if message.address == self._resource_manager:
+            self._heartbeats.monitor(message.address, asks_itself=True, is_starting=True)
             self._release.on_resource_manager_died()
-            return
+        else:
+            self._on_job_master_lost(message.address, message.cause)
+
+    def _on_silent(self, peer: Address) -> None:
+        if peer == self._resource_manager:
+            log.warning("%s is silent, and is started again", peer)
+            self.context.restart(peer)
+            self._heartbeats.monitor(peer, asks_itself=True, is_starting=True)
+        else:
+            self._on_job_master_lost(peer, HEARTBEATS_STOPPED)
+
+    def _on_job_master_lost(self, job_master: Address, cause: str) -> None:
         for job in self._jobs.values():
-            if job.job_master != message.address:
+            if job.job_master != job_master:
                 continue
             if not job.has_ended:
-                self._on_job_master_died(job, message.cause)
+                self._on_job_master_died(job, cause)
             else:
                 self._on_rows_gone(job)
 
@@ -334,18 +358,24 @@ class Dispatcher(Endpoint):
         job = self._jobs.get(job_id)
         if job is None or job.number != number or job.has_ended:
             return
-        self.context.kill(job.job_master)  # it may live, and only have been taken for dead
+        former = job.job_master
         job.number += 1
         job.job_master = Address(f"{self._cluster_id}/job-master-{job.job_id}.{job.number}")
         job.session = self._new_session(job.number)
         if self._store is None:
             assert job.job_graph is not None, "a job that has not ended, and has a directory"
+            self.context.kill(former)
             self._start_job_master(job, job.job_graph)
             return
         work = partial(prepare_replacement, self._store, self._table(), job.job_id)
-        self._queue.put(f"replacing the JobMaster of job {job.name!r}", work, partial(self._on_prepared, job))
+        self._queue.put(f"replacing the JobMaster of job {job.name!r}", work, partial(self._on_prepared, job, former))
 
-    def _on_prepared(self, job: DispatchedJob, job_graph: SerializedValue[JobGraph] | StoreCorruptedError) -> None:
+    def _on_prepared(
+        self, job: DispatchedJob, former: Address, job_graph: SerializedValue[JobGraph] | StoreCorruptedError
+    ) -> None:
+        # The former one may live, and only have been taken for dead. A Dispatcher that hung itself, and whose place
+        # another one has taken, does not come this far.
+        self.context.kill(former)
         if isinstance(job_graph, StoreCorruptedError):
             self._fail(job, job_graph)
         else:
@@ -374,6 +404,7 @@ class Dispatcher(Endpoint):
                 if not job.has_rows_to_take:
                     continue
             self.context.watch(job.job_master)
+            self._heartbeats.monitor(job.job_master, is_starting=True)
             self.context.tell(job.job_master, ReportJob(job.session))
             if job.is_cancelled:
                 self.context.tell(job.job_master, CancelExecutionGraph(job.session))
@@ -422,6 +453,7 @@ class Dispatcher(Endpoint):
 
     def _let_go(self, job: DispatchedJob) -> None:
         """Nobody needs the JobMaster of the job any more, which has ended and whose rows are taken."""
+        self._heartbeats.unmonitor(job.job_master)
         self.context.kill(job.job_master)
         if self._ends_by_itself:
             self._main_thread.run_later(LINGER_MS, self._begin_shutdown)

@@ -71,7 +71,7 @@ from actors.scheduling.commands import (
     SlotsTimedOut,
     StatusChanged,
 )
-from actors.scheduling.liveness.heartbeats import Heartbeats
+from actors.scheduling.liveness.heartbeats import HEARTBEATS_STOPPED, Heartbeats
 from actors.scheduling.liveness.lost_messages import LostMessages
 from actors.scheduling.scheduler import Scheduler
 from flinkray.config.options import RESTART_STRATEGY, SLOT_REQUEST_TIMEOUT
@@ -450,7 +450,7 @@ class JobMaster(Endpoint):
 
     def _on_silent(self, peer: Address) -> None:
         # A ResourceManager that is silent has given up this job as well, unless it is dead.
-        self._on_peer_lost(peer, "its heartbeats stopped")
+        self._on_peer_lost(peer, HEARTBEATS_STOPPED)
 
     def _on_peer_lost(self, peer: Address, cause: str) -> None:
         self._heartbeats.unmonitor(peer)

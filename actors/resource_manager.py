@@ -43,7 +43,7 @@ from actors.protocol.ports import (
     SessionId,
 )
 from actors.protocol.resources import ResourceProfile
-from actors.scheduling.liveness.heartbeats import Heartbeats
+from actors.scheduling.liveness.heartbeats import HEARTBEATS_STOPPED, Heartbeats
 from actors.scheduling.liveness.lost_messages import LostMessages
 from actors.scheduling.slots.slot_manager import (
     AllocateSlot,
@@ -109,6 +109,7 @@ class ResourceManager(Endpoint):
         )
         self._tick_ms = max(1.0, min(TICK_MS, idle_timeout_ms / 2))
         self._is_highly_available = bool(high_availability_directory(configuration, cluster_id))
+        """Whether a Dispatcher or JobMaster that is lost is replaced."""
         self._jobs: dict[JobId, JobTarget] = {}
         self._stopping: set[Address] = set()
         """TaskExecutors that were asked to stop because the cluster is shut down."""
@@ -118,7 +119,11 @@ class ResourceManager(Endpoint):
         self._heartbeat_timeout_ms = float(configuration.get(HEARTBEAT_TIMEOUT))
         self._main_thread = MainThread(context)
         self._heartbeats = Heartbeats(
-            context, self._main_thread, self._on_silent, session=self._session, also_asked=(dispatcher,)
+            context,
+            self._main_thread,
+            self._on_silent,
+            session=self._session,
+            also_asked=() if self._is_highly_available else (dispatcher,),
         )
         self._lost_messages = LostMessages(
             self._main_thread,
@@ -133,6 +138,8 @@ class ResourceManager(Endpoint):
     def on_start(self) -> None:
         self._main_thread.run_every(self._tick_ms, self._tick)
         self._heartbeats.start(self._heartbeat_interval_ms, self._heartbeat_timeout_ms)
+        if self._is_highly_available:
+            self._heartbeats.monitor(self._dispatcher, is_starting=True)
 
     def on_message(self, message: Any, payloads: Payloads) -> None:
         match message:
@@ -184,9 +191,9 @@ class ResourceManager(Endpoint):
             case SlotRequestRefused():
                 refused = (message.task_executor, message.allocation_id, message.slot)
                 self._run(self._manager.refuse_allocation(*refused, self._now()))
-            case HeartbeatAnswered() if message.sender == self._dispatcher:
-                self._dispatcher_heard_at = self._now()
             case HeartbeatAnswered():
+                if message.sender == self._dispatcher:
+                    self._dispatcher_heard_at = self._now()
                 self._heartbeats.on_message(message)
             case TaskExecutorStopped():
                 self._on_stopped(message.task_executor)
@@ -269,10 +276,15 @@ class ResourceManager(Endpoint):
     # -- heartbeats ----------------------------------------------------------------------------------------------
 
     def _on_silent(self, peer: Address) -> None:
+        if peer == self._dispatcher:
+            log.warning("%s is silent, and is started again", peer)
+            self.context.restart(peer)
+            self._heartbeats.monitor(peer, is_starting=True)
+            return
         if self._manager.is_registered(peer):
             # The TaskExecutor may hang rather than be dead; the room that it takes is to be free for another one.
             self.context.kill(peer)
-        self._on_lost(peer, "its heartbeats stopped")
+        self._on_lost(peer, HEARTBEATS_STOPPED)
 
     def _end_without_dispatcher(self) -> None:
         log.warning("%s ends, as %s is lost and no job is left", self.context.address, self._dispatcher)

@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from actors.protocol.control_messages import (
     FreeSlot,
+    HeartbeatAnswered,
     HeartbeatRequested,
     OfferSlots,
     RegisterTaskExecutor,
@@ -46,7 +47,7 @@ from actors.protocol.task_messages import (
     TaskReport,
     TaskStateChanged,
 )
-from actors.scheduling.liveness.heartbeats import Heartbeats
+from actors.scheduling.liveness.heartbeats import HEARTBEATS_STOPPED, Heartbeats
 from actors.scheduling.liveness.lost_messages import UnheardMessages
 from actors.scheduling.liveness.registration import RetryingRegistration
 from actors.scheduling.slots.slot_table import Lease, SlotTable
@@ -95,6 +96,9 @@ class TaskExecutor(Endpoint):
         self._jobs: dict[JobId, _Job] = {}
         self._main_thread = MainThread(context)
         self._registration = RetryingRegistration(context.clock, self._main_thread, self._register)
+        self._heartbeat_timeout_ms = float(configuration.get(HEARTBEAT_TIMEOUT))
+        self._unanswered_since = context.clock.monotonic_ms()
+        """Since when the ResourceManager has been asked to register this, and has neither answered nor died."""
         self._unreported: list[Lease] = []
         """Leases that ended while no ResourceManager had answered, which hears of them when it does."""
         self._unheard = UnheardMessages(context, self._main_thread)
@@ -102,15 +106,14 @@ class TaskExecutor(Endpoint):
         self._is_stopping = False
         self._slots_started = 0
         self._offers_made = 0
-        self._heartbeats = Heartbeats(
-            context, self._main_thread, lambda peer: self._on_peer_lost(peer, "its heartbeats stopped")
-        )
+        # Its address is used once, and so can fence the answers of its slots.
+        self._heartbeats = Heartbeats(context, self._main_thread, self._on_silent, session=SessionId(context.address))
 
     def on_start(self) -> None:
         self.context.watch(self._resource_manager)
         self._registration.begin()
         interval_ms = max(1.0, float(self._configuration.get(HEARTBEAT_INTERVAL)))
-        self._heartbeats.start(interval_ms, float(self._configuration.get(HEARTBEAT_TIMEOUT)))
+        self._heartbeats.start(interval_ms, self._heartbeat_timeout_ms)
 
     def on_message(self, message: Any, payloads: Payloads) -> None:
         match message:
@@ -124,7 +127,7 @@ class TaskExecutor(Endpoint):
                 self._on_offers_answered(message)
             case FreeSlot():
                 self._on_free_slot(message)
-            case HeartbeatRequested():
+            case HeartbeatRequested() | HeartbeatAnswered():
                 self._heartbeats.on_message(message)
             case TaskExecutorRegistered():
                 self._on_registered(message)
@@ -154,9 +157,18 @@ class TaskExecutor(Endpoint):
         if waited >= REGISTRATION_TIMEOUT_MS and not self._jobs:
             self.context.fatal(FlinkrayError(f"{self._resource_manager} did not answer for {waited / 1000:.0f} s"))
             return False
+        self._see_to_resource_manager()
         registration = RegisterTaskExecutor(self.context.address, self._table.reports(), number)
         self.context.tell(self._resource_manager, registration)
         return True
+
+    def _see_to_resource_manager(self) -> None:
+        """Has a ResourceManager started again that hangs, as the Dispatcher does, which may hang as well."""
+        now = self.context.clock.monotonic_ms()
+        if now - self._unanswered_since >= self._heartbeat_timeout_ms:
+            log.warning("%s: %s does not answer, and is started again", self.context.address, self._resource_manager)
+            self._unanswered_since = now
+            self.context.restart(self._resource_manager)
 
     def _on_registered(self, message: TaskExecutorRegistered) -> None:
         if not self._registration.answer(message.session, message.registration):
@@ -166,7 +178,14 @@ class TaskExecutor(Endpoint):
         for lease in self._unreported:
             self._tell_freed(message.session, lease)
         self._unreported.clear()
-        self._heartbeats.monitor(self._resource_manager)
+        self._heartbeats.monitor(self._resource_manager, asks_itself=True)
+
+    def _on_silent(self, peer: Address) -> None:
+        lease = self._table.lease_at(peer)
+        if lease is None:
+            self._on_peer_lost(peer, HEARTBEATS_STOPPED)
+        else:
+            self._fail_slot(lease, HEARTBEATS_STOPPED)
 
     def _on_peer_lost(self, peer: Address, cause: str) -> None:
         if peer == self._resource_manager:
@@ -191,6 +210,7 @@ class TaskExecutor(Endpoint):
         """Registers once more, so that the ResourceManager believes what this says of its slots, and not what it
         knew."""
         self._heartbeats.unmonitor(self._resource_manager)
+        self._unanswered_since = self.context.clock.monotonic_ms()
         self._registration.begin_anew()
 
     # -- slots ---------------------------------------------------------------------------------------------------
@@ -219,7 +239,7 @@ class TaskExecutor(Endpoint):
             self._free(lease)
         self._jobs[request.job_id] = _Job(request.job_master, request.job_session)
         self.context.watch(request.job_master)
-        self._heartbeats.monitor(request.job_master)
+        self._heartbeats.monitor(request.job_master, asks_itself=True)
 
     def _reserve(self, request: RequestSlot) -> None:
         self._slots_started += 1
@@ -235,6 +255,7 @@ class TaskExecutor(Endpoint):
                 dies_with_spawner=True,
             )
         )
+        self._heartbeats.monitor(address, is_starting=True)
         expired = partial(self._on_reservation_expired, request.allocation_id)
         self._main_thread.run_later(RESERVATION_TIMEOUT_MS, expired)
 
@@ -279,6 +300,7 @@ class TaskExecutor(Endpoint):
     def _free(self, lease: Lease) -> None:
         """Ends the lease and its process; the ResourceManager may give the slot to another job."""
         self._table.free(lease.allocation_id)
+        self._heartbeats.unmonitor(lease.slot)
         self.context.kill(lease.slot)
         self._report_freed(lease)
 
@@ -341,6 +363,8 @@ class TaskExecutor(Endpoint):
         message."""
         log.debug("%s: %s did not get %r: %s", self.context.address, message.address, message.message, message.cause)
         lease, lost = self._table.lease_at(message.address), message.message
+        if isinstance(lost, HeartbeatRequested | HeartbeatAnswered):
+            return  # the next one may get through
         if lease is not None:
             # The JobMaster counts on whatever was lost: the start of a task, or a notice of a checkpoint.
             self._fail_slot(lease, f"it did not get its {type(lost).__name__} ({message.cause})")

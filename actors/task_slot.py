@@ -11,6 +11,7 @@ from msgspec import Struct
 from actors.checkpoints.storage.state_writers import create_writer
 from actors.network.connections.environment import NetworkEnvironment
 from actors.operators.registry import create_operator
+from actors.protocol.control_messages import HeartbeatAnswered, HeartbeatRequested
 from actors.protocol.data_messages import DataMessage
 from actors.protocol.main_thread import MainThread, RunAsync
 from actors.protocol.ports import Address, DeliveryFailed, Endpoint, EndpointContext, EndpointDied, Payloads
@@ -107,6 +108,8 @@ class TaskSlot(Endpoint):
                     self._network.release_partition(partition_id)
             case TriggerCheckpoint() | NotifyCheckpointComplete() | NotifyCheckpointAborted():
                 self._forward_to_task(message)
+            case HeartbeatRequested():
+                self.context.tell(message.sender, HeartbeatAnswered(message.session, self.context.address))
             case RunAsync():
                 message.callback()
             case EndpointDied():
@@ -122,8 +125,8 @@ class TaskSlot(Endpoint):
         return super().on_request(request)
 
     def _on_delivery_failed(self, failure: DeliveryFailed) -> None:
-        """The network knows what to do about its own messages. Nobody misses figures; but rows, events and states
-        that do not get through must not leave a job that waits for them, or ends without them."""
+        """The network knows what to do about its own messages. Nobody misses figures, or one heartbeat; but rows,
+        events and states that do not get through must not leave a job that waits for them, or ends without them."""
         match failure.message:
             case (
                 TaskStateChanged()
@@ -134,7 +137,7 @@ class TaskSlot(Endpoint):
             ):
                 what = f"a {type(lost).__name__} of {lost.attempt_id} did not reach {failure.address}: {failure.cause}"
                 self.context.fatal(FlinkrayError(what))
-            case MetricsReported():
+            case MetricsReported() | HeartbeatAnswered():
                 log.debug("%s did not get %r: %s", failure.address, failure.message, failure.cause)
             case _:
                 self._network.on_delivery_failed(failure)

@@ -164,6 +164,12 @@ class LocalHost(Host):
         if is_alive:
             self._end(address, killer=killer, cause=f"killed by {killer.address}")
 
+    def restart_from(self, asker: EndpointRuntime, address: Address) -> None:
+        with self._lock:
+            is_alive = self._is_alive(asker)
+        if is_alive:
+            self._end(address, cause=f"ended by {asker.address}, as it hangs", may_restart=True)
+
     def fatal(self, runtime: EndpointRuntime, error: BaseException) -> None:
         self._end(runtime.address, only=runtime, cause=f"{type(error).__name__}: {error}", may_restart=True)
 
@@ -261,6 +267,9 @@ class _LocalTransport:
 
     def kill(self, killer: Address, address: Address) -> None:
         self._host.kill_from(self.runtime, address)
+
+    def restart(self, address: Address) -> None:
+        self._host.restart_from(self.runtime, address)
 
     def fatal(self, address: Address, error: BaseException) -> None:
         self._host.fatal(self.runtime, error)

@@ -79,6 +79,8 @@ class Transport(Protocol):
 
     def kill(self, killer: Address, address: Address) -> None: ...
 
+    def restart(self, address: Address) -> None: ...
+
     def fatal(self, address: Address, error: BaseException) -> None: ...
 
 
@@ -316,6 +318,9 @@ class EndpointRuntime:
 
     def kill(self, address: Address) -> None:
         self._transport.kill(self.address, address)
+
+    def restart(self, address: Address) -> None:
+        self._transport.restart(address)
 
     def run_blocking(self, work: Callable[[], Any], done: Callable[[Any, BaseException | None], Any]) -> None:
         def run() -> None:

@@ -323,14 +323,15 @@ class SlotFailed(Struct, frozen=True):
 
 
 class HeartbeatRequested(Struct, frozen=True):
-    """ResourceManager -> JobMaster, TaskExecutor, Dispatcher; JobMaster -> TaskExecutor: are you alive?"""
+    """Are you alive? ResourceManager -> JobMaster, TaskExecutor, Dispatcher; Dispatcher -> JobMaster;
+    JobMaster -> TaskExecutor; TaskExecutor -> TaskSlot."""
 
     session: SessionId
     sender: Address
 
 
 class HeartbeatAnswered(Struct, frozen=True):
-    """JobMaster, TaskExecutor, Dispatcher -> ResourceManager; TaskExecutor -> JobMaster: the sender is alive."""
+    """The answer: the sender is alive."""
 
     session: SessionId
     sender: Address

@@ -173,6 +173,10 @@ class EndpointContext(Protocol):
     def kill(self, address: Address) -> None:
         """Ends an endpoint at once; nothing happens if it is gone. No EndpointDied is sent for it to the killer."""
 
+    def restart(self, address: Address) -> None:
+        """Ends an endpoint that hangs, as the death of its process would: it is started again where its spec says so,
+        and all who watch it hear of it."""
+
     def run_blocking(self, work: Callable[[], Any], done: Callable[[Any, BaseException | None], Any]) -> None:
         """Runs `work` off the endpoint's thread; then tells itself `done(result, error)`, a message."""
 

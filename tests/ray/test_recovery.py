@@ -22,6 +22,10 @@ MAX_RECOVERY_S = 10.0
 # Most of a recovery is starting processes, which takes its time while a machine does other things too: what always runs
 # is not to fail for that.
 MAX_RECOVERY_BESIDE_OTHER_WORK_S = 45.0
+# Ray gives a process that is to end, and does not hear that, five seconds.
+MAX_RECOVERY_AFTER_SILENCE_S = 15.0
+HEARTBEAT_TIMEOUT_S = 5.0
+SHORT_HEARTBEATS = {"heartbeat.interval": "500 ms", "heartbeat.timeout": f"{HEARTBEAT_TIMEOUT_S:g} s"}
 FEW_ROWS = 480_000
 MANY_ROWS = 2_000_000
 STOPPED_ROWS = 320_000
@@ -46,8 +50,9 @@ def run(
     *victims: str,
     sent: signal.Signals = signal.SIGKILL,
     max_s: float = MAX_RECOVERY_S,
+    **options: object,
 ) -> None:
-    recoveries = run_with_kills(RecoveryJob(directory, rows), victims, sent)
+    recoveries = run_with_kills(RecoveryJob(directory, rows, options=options), victims, sent)
     print("", *recoveries, sep="\n  ")
     for each in recoveries:
         assert each.has_restored == (each.killed not in UNNOTICED), each
@@ -65,6 +70,23 @@ def test_a_short_job_goes_on_soon_after_a_kill_and_commits_every_row_once(tmp_pa
 def test_a_short_job_goes_on_soon_after_sigterm_and_commits_every_row_once(tmp_path: Path) -> None:
     victims = ("TaskSlot", "JobMaster")
     run(tmp_path, FEW_ROWS, *victims, sent=signal.SIGTERM, max_s=MAX_RECOVERY_BESIDE_OTHER_WORK_S)
+
+
+@pytest.mark.usefixtures("ray_cluster")
+@pytest.mark.parametrize("victim", ["TaskSlot", "JobMaster"])
+def test_a_short_job_goes_on_some_time_after_a_process_hangs_and_commits_every_row_once(
+    tmp_path: Path, victim: str
+) -> None:
+    max_s = HEARTBEAT_TIMEOUT_S + MAX_RECOVERY_BESIDE_OTHER_WORK_S
+    run(tmp_path, FEW_ROWS, victim, sent=signal.SIGSTOP, max_s=max_s, **SHORT_HEARTBEATS)
+
+
+@pytest.mark.recovery
+@pytest.mark.usefixtures("ray_cluster")
+@pytest.mark.parametrize("victim", KINDS)
+def test_a_job_goes_on_some_time_after_a_process_hangs_and_commits_every_row_once(tmp_path: Path, victim: str) -> None:
+    max_s = HEARTBEAT_TIMEOUT_S + MAX_RECOVERY_AFTER_SILENCE_S
+    run(tmp_path, MANY_ROWS, victim, sent=signal.SIGSTOP, max_s=max_s, **SHORT_HEARTBEATS)
 
 
 @pytest.mark.recovery

@@ -28,6 +28,8 @@ from tests.support.simulation import (
 WORKERS: Mapping[str, float] = {"TaskSlot": 0.0006, "TaskExecutor": 0.0003, NODE: 0.0003}
 MASTERS: Mapping[str, float] = {"JobMaster": 0.0006, "Dispatcher": 0.0004, "ResourceManager": 0.0004}
 
+ENDPOINTS = ("TaskSlot", "TaskExecutor", "JobMaster", "ResourceManager", "Dispatcher")
+
 
 def run(seed: int, faults: Faults, step_ms: float | None = None, is_session: bool = False, **job: Any) -> Outcome:
     """The outcome, of a job that has committed every row exactly once."""
@@ -108,10 +110,26 @@ def test_a_job_that_failed_with_a_worker_leaves_a_checkpoint_from_which_another_
     assert following.committed() == following.expected, str(job)
 
 
-@pytest.mark.seeds(3)
+@pytest.mark.seeds(4)
 def test_a_job_whose_processes_hang_and_wake_again_commits_every_row_once(seed: int) -> None:
-    pauses = dict.fromkeys(("TaskSlot", "TaskExecutor", "JobMaster", "ResourceManager", "Dispatcher"), 0.0004)
-    run(seed, Faults(pauses=pauses, pause_ms=(100.0, 90_000.0)))
+    pauses = dict.fromkeys(ENDPOINTS, 0.0004)
+    if seed % 2:  # a third one would perhaps be the last that can notice
+        run(seed, Faults(pauses=pauses, pause_ms=(100.0, 36_000_000.0), limit=2))
+    else:
+        run(seed, Faults(pauses=pauses, pause_ms=(100.0, 90_000.0)))
+
+
+@pytest.mark.seeds(2)
+@pytest.mark.parametrize("kind", ENDPOINTS)
+def test_whatever_hangs_for_however_long_the_job_goes_on_after_a_few_timeouts_and_commits_every_row_once(
+    kind: str, seed: int
+) -> None:
+    """What wakes when others have taken its place must not change what they do."""
+    faults = Faults(pauses={kind: 0.01}, pause_ms=(8_000.0, 36_000_000.0), limit=1, after_steps=1_500)
+    options = {"heartbeat.interval": 1_000, "heartbeat.timeout": 5_000}
+    outcome = run(seed, faults, options=options)
+    # A job takes up to three seconds; silence is noticed within six, an order to end takes five, and a start three.
+    assert outcome.virtual_ms < 25_000, outcome.faults
 
 
 @pytest.mark.seeds(3)

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from actors.client.cluster import ask_dispatcher, resource_manager_of, start_cluster, submit
 from actors.protocol.client_requests import GetArchivedJob, GetClusterOverview, GetJobOverview
-from actors.protocol.control_messages import JobDetails
+from actors.protocol.control_messages import HeartbeatAnswered, HeartbeatRequested, JobDetails
 from actors.protocol.operator_events import RowsCollected
 from actors.protocol.ports import (
     Address,
@@ -121,6 +121,8 @@ class FakeTaskSlot(Endpoint):
                 fails = self.context.world.behaviour(message.deployment) == "fail"
                 error = ErrorInfo.of(ValueError(f"bad row in {message.deployment.task_name}")) if fails else None
                 self._report(message.deployment, "FAILED" if fails else "FINISHED", error)
+            case HeartbeatRequested():
+                self.context.tell(message.sender, HeartbeatAnswered(message.session, self.context.address))
             case DeliverOperatorEvent():
                 self.context.world.events.append((message.attempt_id, message.event))
 
@@ -240,6 +242,7 @@ class World(Host):
         process = self._processes.pop(address, None)
         if process is None:
             return
+        self.silenced.discard(address)  # its next life does not hang
         self._channels.pop((address, address), None)
         if may_restart and process.spec.restarts:
             context = WorldContext(self, address, process.life + 1)
@@ -437,6 +440,9 @@ class WorldContext(EndpointContext):
 
     def kill(self, address: Address) -> None:
         self.world.end(address, self._address, f"killed by {self._address}")
+
+    def restart(self, address: Address) -> None:
+        self.world.end(address, None, f"{self._address} takes it to hang", may_restart=True)
 
     def fatal(self, error: BaseException) -> None:
         self.world.end(self._address, None, str(error), may_restart=True)

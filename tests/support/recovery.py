@@ -6,16 +6,17 @@ job went on: `python -m tests.support.recovery <directory> <rows>`.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import socket
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +71,7 @@ class RecoveryJob:
     rows_per_second: int = 80_000
     savepoint: str = ""
     """That the job starts from."""
+    options: Mapping[str, object] = field(default_factory=dict)
 
     def submit(self) -> JobClient:
         options = {
@@ -81,6 +83,7 @@ class RecoveryJob:
             "restart-strategy.type": "fixed-delay",
             "restart-strategy.fixed-delay.attempts": 20,
             "restart-strategy.fixed-delay.delay": "100 ms",
+            **self.options,
         }
         environment = StreamExecutionEnvironment.get_execution_environment(Configuration(options))
         source = DataGenSource(
@@ -220,14 +223,19 @@ def kill_and_recover(client: JobClient, class_name: str, sent: signal.Signals) -
     before = pids_of(client, class_name)
     victim = min(before)
     watch = _Watch(client)
-    os.kill(victim, sent)
-    watch.await_checkpoint()
 
     def is_replaced(pids: set[int]) -> bool:
         return victim not in pids and len(pids) >= len(before)
 
-    eventually(lambda: pids_of(client, class_name), is_replaced, DEADLINE_S)
-    return watch.recovery(class_name)
+    os.kill(victim, sent)
+    try:
+        watch.await_checkpoint()
+        eventually(lambda: pids_of(client, class_name), is_replaced, DEADLINE_S)
+        return watch.recovery(class_name)
+    finally:
+        if sent is signal.SIGSTOP:
+            with contextlib.suppress(ProcessLookupError):  # it has been ended; else it wakes, and finds its place taken
+                os.kill(victim, signal.SIGCONT)
 
 
 def run_with_kills(job: RecoveryJob, victims: Sequence[str], sent: signal.Signals = signal.SIGKILL) -> list[Recovery]:

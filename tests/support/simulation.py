@@ -296,11 +296,17 @@ class SimulatedRun:
         """Ends the cluster as its client does; then nothing of the job is left."""
         host = self.host
         dispatcher = dispatcher_of(CLUSTER)
+        host.end_pauses()
+
+        def is_down() -> bool:
+            try:
+                return bool(host.ask(dispatcher, ShutDownCluster(), 2 * ASK_TIMEOUT_MS))
+            except DispatcherNotReadyError:
+                return False  # it was started again a moment ago
+
         # With the Dispatcher gone, nobody is left who could tell the workers, and they have to see it themselves.
         with contextlib.suppress(EndpointGone):
-            host.run_until(
-                lambda: bool(host.ask(dispatcher, ShutDownCluster(), 2 * ASK_TIMEOUT_MS)), LONGEST_SHUTDOWN_MS
-            )
+            host.run_until(is_down, LONGEST_SHUTDOWN_MS)
         host.run_until(lambda: not host.alive("TaskSlot") and not host.alive("TaskExecutor"), LONGEST_SHUTDOWN_MS)
         host.shutdown()
         for storage in self._storages:

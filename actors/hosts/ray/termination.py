@@ -14,8 +14,8 @@ from collections.abc import Callable
 
 log = logging.getLogger(__name__)
 
-# How a shell tells that a process ended by SIGTERM. Ray takes any status but 0 for a death, after which an endpoint that
-# restarts is started again.
+# How a shell tells that a process ended by SIGTERM. Ray takes any status but 0 for a death, after which an endpoint
+# that restarts is started again.
 EXIT_STATUS = 128 + signal.SIGTERM
 
 

@@ -21,6 +21,7 @@ from ray.exceptions import RayError
 
 from actors.hosts.ray.cluster import NAMESPACE
 from actors.hosts.ray.deaths import first_line
+from actors.hosts.ray.lives import read_entry
 from actors.hosts.ray.metrics import RayMetrics
 from actors.hosts.ray.watches import ActorHandle, Watches
 from actors.protocol.data_messages import DataMessage, SendTaskEvent
@@ -171,6 +172,11 @@ class RayTransport:
             ray.kill(handle, no_restart=True)
         with self._lock:
             self._handles.pop(address, None)
+
+    def restart(self, address: Address) -> None:
+        handle = self._handle(address)
+        if handle is not None and read_entry(handle).is_alive:  # else it is being started again
+            ray.kill(handle, no_restart=False)
 
     def fatal(self, address: Address, error: BaseException) -> None:
         logging.shutdown()

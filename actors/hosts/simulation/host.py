@@ -43,6 +43,10 @@ LONGEST_START_MS = 300.0
 LONGEST_RESTART_MS = 3_000.0
 LONGEST_DEATH_NOTICE_MS = 300.0
 
+# The most virtual time until a process that hangs is ended by an order that it cannot hear. As on Ray, all the others
+# take it for dead as soon as the order is given, unless it is to be started again.
+LONGEST_KILL_MS = 5_000.0
+
 # Probes are costly, so that each process is probed only once in so many of its steps.
 PROBE_EVERY = 24
 
@@ -107,6 +111,8 @@ class SimulationHost(Host):
         self._objects = SimulatedObjectStore()
         self._metrics = InProcessMetrics()
         self._processes: dict[Address, SimulatedProcess] = {}
+        self._doomed: dict[Address, SimulatedProcess] = {}
+        """Processes that were taken for dead, and are about to end. They may wake before that."""
         self._waiting_to_start: list[SimulatedProcess] = []
         self._mail = MessagesUnderWay(self.schedule, self.plan, self._processes.get, self._deliver)
         self._acting: list[SimulatedProcess] = []
@@ -154,6 +160,8 @@ class SimulationHost(Host):
     def shutdown(self) -> None:
         for process in list(self._processes.values()):
             self._end(process, "the host is shut down", may_restart=False)
+        for process in list(self._doomed.values()):
+            self._stop(process)
         self._mail.lose_all()
 
     def addresses(self) -> frozenset[Address]:
@@ -232,16 +240,21 @@ class SimulationHost(Host):
         process = self._processes[address]
         process.is_paused = True
 
-        def go_on() -> None:
-            process.is_paused = False
-            parked, process.parked = process.parked, {}
-            for action in parked:
-                if isinstance(action, MessageChannel):
-                    action.look()
-                elif process.is_alive:
-                    self.schedule.offer(action)
+        self.schedule.at(self.schedule.now + ms, lambda: self._wake(process))
 
-        self.schedule.at(self.schedule.now + ms, go_on)
+    def end_pauses(self) -> None:
+        """Lets every process go on that is paused."""
+        for process in list(self._processes.values()):
+            self._wake(process)
+
+    def _wake(self, process: SimulatedProcess) -> None:
+        process.is_paused = False
+        parked, process.parked = process.parked, {}
+        for action in parked:
+            if isinstance(action, MessageChannel):
+                action.look()
+            elif process.is_alive:
+                self.schedule.offer(action)
 
     # -- what processes use --------------------------------------------------------------------------------------
 
@@ -353,7 +366,16 @@ class SimulationHost(Host):
         process = self._processes.get(address)
         if process is not None:
             process.watchers.pop(killer, None)
-            self._end(process, f"killed by {killer}", may_restart=False)
+            if process.is_paused:
+                self._doom(process, f"killed by {killer}")
+            else:
+                self._end(process, f"killed by {killer}", may_restart=False)
+
+    def restart_from(self, asker: SimulatedProcess, address: Address) -> None:
+        process = self._processes.get(address)
+        if process is not None and process.state is ProcessState.RUNNING:
+            delay_ms = LONGEST_KILL_MS * self.schedule.random.random() if process.is_paused else 0.0
+            self.schedule.after(delay_ms, lambda: self._end(process, f"{asker} takes it to hang"))
 
     def _deliver(self, process: SimulatedProcess, message: Any, payloads: Payloads) -> None:
         endpoint = process.endpoint
@@ -375,7 +397,7 @@ class SimulationHost(Host):
         if self.schedule.steps >= MAX_STEPS:
             raise SimulationError(self._explain(f"no end after {MAX_STEPS} steps"))
         self.schedule.record(action.describe())
-        process = self._processes.get(Address(action.owner))
+        process = self._process_at(action.owner)
         action.run()
         if process is not None and process.is_alive:
             self._check(process)
@@ -386,11 +408,14 @@ class SimulationHost(Host):
     def _choose(self) -> Action | None:
         """Chooses what happens next; actions of a paused process are parked there."""
         while (action := self.schedule.choose()) is not None:
-            process = self._processes.get(Address(action.owner))
+            process = self._process_at(action.owner)
             if process is None or not process.is_paused:
                 return action
             process.parked[action] = None
         return None
+
+    def _process_at(self, owner: str) -> SimulatedProcess | None:
+        return self._processes.get(Address(owner)) or self._doomed.get(Address(owner))
 
     def _let_others_act(self, process: SimulatedProcess) -> None:
         """Makes something else happen while a task of the process waits in the middle of a mail."""
@@ -465,6 +490,9 @@ class SimulationHost(Host):
         if not process.is_alive:
             return
         self.schedule.record(f"{process} ends: {cause}")
+        if process.address in self._doomed:
+            self._stop(process)
+            return
         process.end()
         del self._processes[process.address]
         if process in self._waiting_to_start:
@@ -481,6 +509,28 @@ class SimulationHost(Host):
         for child in process.children:
             self._end_soon(child, f"{process} ended")
         self._start_what_fits()
+
+    def _doom(self, process: SimulatedProcess, cause: str) -> None:
+        """Has all others take a process that hangs for dead, which may wake and act once more before it ends."""
+        self.schedule.record(f"{process} is about to end: {cause}")
+        self._doomed[process.address] = self._processes.pop(process.address)
+        for watcher in [watcher for watcher in process.watchers if watcher.is_alive]:
+            self._notify(process, watcher, cause)
+        chance = self.schedule.random
+        end_ms = LONGEST_KILL_MS * chance.random()
+        if chance.random() < 0.5:
+            self.schedule.at(self.schedule.now + end_ms * chance.random(), lambda: self._wake(process))
+        self.schedule.at(self.schedule.now + end_ms, lambda: self._end(process, cause))
+        self._start_what_fits()
+
+    def _stop(self, process: SimulatedProcess) -> None:
+        """Ends a process that everybody has taken for dead before."""
+        process.end()
+        del self._doomed[process.address]
+        self._mail.lose_some(process)
+        self._mail.look(process.address)
+        for child in process.children:
+            self._end_soon(child, f"{process} ended")
 
     def _end_soon(self, child: SimulatedProcess, cause: str) -> None:
         """Ends a process that cannot live without its spawner, a moment after that."""

@@ -65,6 +65,7 @@ class ProcessHost(Protocol):
     def spawn_from(self, spawner: SimulatedProcess, spec: EndpointSpec) -> None: ...
     def watch(self, watcher: SimulatedProcess, address: Address) -> None: ...
     def kill_from(self, killer: SimulatedProcess, address: Address) -> None: ...
+    def restart_from(self, asker: SimulatedProcess, address: Address) -> None: ...
     def fail(self, process: SimulatedProcess, error: BaseException) -> None: ...
 
 
@@ -204,6 +205,10 @@ class SimulatedProcess:
     def kill(self, address: Address) -> None:
         if self.is_alive:
             self._host.kill_from(self, address)
+
+    def restart(self, address: Address) -> None:
+        if self.is_alive:
+            self._host.restart_from(self, address)
 
     def run_blocking(self, work: Callable[[], Any], done: Callable[[Any, BaseException | None], Any]) -> None:
         if self.is_alive:

@@ -1,8 +1,9 @@
 """Heartbeats between components, and who has been silent for too long (Flink's HeartbeatManager).
 
-The ResourceManager asks the Dispatcher, JobMasters and TaskExecutors for heartbeats, and a JobMaster asks the
-TaskExecutors that have slots for it. Who is asked answers, and takes the question for a sign of life of the other one.
-Times are milliseconds of a clock that never goes back.
+The ResourceManager asks the Dispatcher, JobMasters and TaskExecutors for heartbeats, the Dispatcher its JobMasters, a
+JobMaster the TaskExecutors that have slots for it, and a TaskExecutor its slots. Who is asked answers in its own
+thread, so that an answer says that it acts, and takes the question for a sign of life of the other one. Times are
+milliseconds of a clock that never goes back.
 """
 
 from __future__ import annotations
@@ -13,6 +14,13 @@ from collections.abc import Callable, Iterable
 from actors.protocol.control_messages import HeartbeatAnswered, HeartbeatRequested
 from actors.protocol.main_thread import MainThread
 from actors.protocol.ports import Address, Cancellable, EndpointContext, SessionId
+
+HEARTBEATS_STOPPED = "its heartbeats stopped"
+"""Why a peer is lost that is silent."""
+
+# How long a process that has just been started may take until it is first heard: a busy machine may take a minute for
+# that.
+FIRST_HEARTBEAT_MS = 120_000.0
 
 
 class HeartbeatMonitor:
@@ -28,9 +36,13 @@ class HeartbeatMonitor:
         self._looked_at: float | None = None
         self._has_forgiven = False
 
-    def add(self, peer: Address, now: float) -> None:
-        """Expects to hear from the peer from now on."""
-        self._heard.setdefault(peer, now)
+    def add(self, peer: Address, now: float, within_ms: float | None = None) -> None:
+        """Expects to hear from the peer from now on.
+
+        Args:
+            within_ms: how long it may take until it is first heard; None, or if that is shorter: the timeout.
+        """
+        self._heard.setdefault(peer, now + max(0.0, (within_ms or 0.0) - self.timeout_ms))
 
     def remove(self, peer: Address) -> None:
         self._heard.pop(peer, None)
@@ -49,7 +61,7 @@ class HeartbeatMonitor:
         self._looked_at = now
         self._has_forgiven = away >= self.timeout_ms and not self._has_forgiven
         if self._has_forgiven:
-            self._heard = dict.fromkeys(self._heard, now)
+            self._heard = {peer: max(heard, now) for peer, heard in self._heard.items()}
         silent = [peer for peer, heard in self._heard.items() if now - heard >= self.timeout_ms]
         for peer in silent:
             del self._heard[peer]
@@ -98,11 +110,13 @@ class Heartbeats:
         if self._rounds is not None:
             self._rounds.cancel()
 
-    def monitor(self, peer: Address, *, asks_itself: bool = False) -> None:
-        """Expects to hear from the peer from now on."""
-        self._monitor.add(peer, self._now())
+    def monitor(self, peer: Address, *, asks_itself: bool = False, is_starting: bool = False) -> None:
+        """Expects to hear from the peer from now on; from one whose process is being started, some time later."""
+        self._monitor.add(peer, self._now(), FIRST_HEARTBEAT_MS if is_starting else None)
         if asks_itself:
             self._asking.add(peer)
+        else:
+            self._ask(peer)  # one that is being started answers as soon as it can
 
     def unmonitor(self, peer: Address) -> None:
         self._monitor.remove(peer)
@@ -116,11 +130,13 @@ class Heartbeats:
     def _begin_round(self) -> None:
         for peer in self._monitor.take_silent(self._now()):
             self._on_silent(peer)
-        if self._session is None:
-            return
         for peer in (*self._also_asked, *self._monitor.peers()):
             if peer not in self._asking:
-                self._context.tell(peer, HeartbeatRequested(self._session, self._context.address))
+                self._ask(peer)
+
+    def _ask(self, peer: Address) -> None:
+        if self._session is not None:
+            self._context.tell(peer, HeartbeatRequested(self._session, self._context.address))
 
     def _now(self) -> float:
         return self._context.clock.monotonic_ms()

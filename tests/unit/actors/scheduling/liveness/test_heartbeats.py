@@ -41,6 +41,16 @@ def test_a_monitor_that_is_always_late_finds_silent_peers_all_the_same() -> None
     assert [monitor.take_silent(now) for now in (0, 100, 200)] == [[], [], [PEER]]
 
 
+def test_a_peer_that_is_being_started_may_take_longer_until_it_is_first_heard_and_no_longer_after_that() -> None:
+    monitor = HeartbeatMonitor(50)
+    monitor.add(PEER, now=0, within_ms=200)
+    assert [monitor.take_silent(now) for now in range(0, 200, 40)] == [[]] * 5
+    monitor.hear(PEER, now=190)
+    assert [monitor.take_silent(now) for now in (200, 239, 240)] == [[], [], [PEER]]
+    monitor.add(PEER, now=300, within_ms=200)
+    assert [monitor.take_silent(now) for now in range(340, 520, 40)] == [[], [], [], [], [PEER]]
+
+
 def test_adding_a_peer_again_does_not_count_as_hearing_from_it() -> None:
     monitor = HeartbeatMonitor(50)
     monitor.add(PEER, now=0)
@@ -48,7 +58,7 @@ def test_adding_a_peer_again_does_not_count_as_hearing_from_it() -> None:
     assert monitor.take_silent(now=50) == [PEER]
 
 
-def test_peers_are_asked_in_each_round_except_those_that_ask_themselves() -> None:
+def test_peers_are_asked_at_once_and_in_each_round_except_those_that_ask_themselves() -> None:
     context, session = SteppedContext(), SessionId("mine")
     silent: list[Address] = []
     other, asking = Address("c/dispatcher"), Address("c/resource-manager")
@@ -58,7 +68,7 @@ def test_peers_are_asked_in_each_round_except_those_that_ask_themselves() -> Non
     heartbeats.monitor(asking, asks_itself=True)
     context.advance(10)
     question = HeartbeatRequested(session, context.address)
-    assert context.told == [(other, question), (PEER, question)]
+    assert context.told == [(PEER, question), (other, question), (PEER, question)]
     context.advance(30)
     heartbeats.on_message(HeartbeatAnswered(session, PEER))
     context.advance(10)
