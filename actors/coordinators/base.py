@@ -6,11 +6,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from actors.protocol.ports import Cancellable
+from actors.protocol.ports import Cancellable, Loop
 
 
 class CoordinatorContext(Protocol):
-    """What the JobMaster does for a coordinator. Only the JobMaster's own thread calls it."""
+    """What the JobMaster does for a coordinator. For the thread that the coordinator is called on."""
 
     @property
     def parallelism(self) -> int:
@@ -23,14 +23,25 @@ class CoordinatorContext(Protocol):
         """Sends to the operator in the current attempt of that subtask; the event is dropped where none runs."""
 
     def call_later(self, delay_ms: float, callback: Callable[[], None]) -> Cancellable:
-        """Runs `callback` in the JobMaster's thread after `delay_ms`."""
+        """Runs `callback` in the same thread after `delay_ms`."""
 
     def fail_job(self, error: BaseException) -> None:
         """The job cannot go on as it is: its failure handling decides what comes next."""
 
 
+class JobMasterContext(CoordinatorContext, Protocol):
+    """The same for the JobMaster's own thread, and what a coordinator needs that has another one."""
+
+    def run(self, callback: Callable[[], None]) -> None:
+        """Runs `callback` in the JobMaster's thread, after what was given to this before. Any thread may call it."""
+
+    def start_loop(self, name: str, loop: Loop) -> None:
+        """Gives the loop a thread until it is done."""
+
+
 class OperatorCoordinator(ABC):
-    """One per coordinated operator and job. The JobMaster's thread makes all calls, and none may block.
+    """One per coordinated operator and job. One thread makes all calls: the JobMaster's, which must not be blocked, or
+    that of a `ThreadedCoordinator`.
 
     Life cycle: `restore` where the job starts from a checkpoint; `start` once before any task is deployed; per attempt
     of a subtask `subtask_started`, its events, and `subtask_failed` if another attempt will follow; `close` once when

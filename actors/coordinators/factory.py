@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from actors.coordinators.alignment import WatermarkAlignment
-from actors.coordinators.base import CoordinatorContext, OperatorCoordinator
+from actors.coordinators.base import JobMasterContext, OperatorCoordinator
 from actors.coordinators.collect_coordinator import CollectCoordinator
 from actors.coordinators.source_coordinator import SourceCoordinator
+from actors.coordinators.threaded import ThreadedCoordinator
 from flinkray.connectors.collect.sink import CollectSink
 from flinkray.errors import FlinkrayError, operator_label
 from flinkray.functions.python_path import WAYS_TO_BRING_MODULES
@@ -16,7 +17,7 @@ from graphs.job_graph import CoordinatorConfig
 
 def create_coordinator(
     config: CoordinatorConfig,
-    context: CoordinatorContext,
+    context: JobMasterContext,
     alignment: WatermarkAlignment,
     has_checkpoints: bool = False,
     retained: int = 1,
@@ -39,7 +40,8 @@ def create_coordinator(
             f"({type(error).__name__}: {error}); {WAYS_TO_BRING_MODULES}"
         ) from error
     if isinstance(factory, SourceFactory):
-        return SourceCoordinator(config.operator_name, factory.source, factory.watermark_strategy, context, alignment)
+        name, source, strategy = config.operator_name, factory.source, factory.watermark_strategy
+        return ThreadedCoordinator(name, context, lambda own: SourceCoordinator(name, source, strategy, own, alignment))
     if isinstance(factory, SinkFactory) and isinstance(factory.sink, CollectSink):
         return CollectCoordinator(config.operator_name, factory.sink.collect_id, context, has_checkpoints, retained)
     raise FlinkrayError(f"{operator_label(config.operator_name)} of {type(factory).__name__} has no coordinator")

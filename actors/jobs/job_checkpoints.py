@@ -33,7 +33,7 @@ from actors.checkpoints.storage.directories import (
     discard_directory,
     remove_leftovers,
 )
-from actors.coordinators.job_coordinators import JobCoordinators
+from actors.coordinators.job_coordinators import JobCoordinators, States
 from actors.high_availability.pointers import CheckpointPointers, JobLeadership, LeadershipLostError, StopSavepoint
 from actors.jobs.checkpoint_write import CheckpointWrite, SequentialExecutor, delete_now
 from actors.jobs.recovery import RESERVED_IDS, Recovered
@@ -134,6 +134,7 @@ class JobCheckpoints:
         while commands := self._coordinator.take_commands():
             for command in commands:
                 self._run(command)
+        self._coordinators.let_events_go()
         self._reserve_ids()
         self._set_timer()
 
@@ -198,7 +199,7 @@ class JobCheckpoints:
             delete_now(self._directories.of_job, deletions)
             remove_leftovers(self._directories.of_job)
 
-        once = _Once(then)
+        once = Once(then)
 
         def done(_result: Any, error: BaseException | None) -> None:
             if error is not None:
@@ -247,12 +248,13 @@ class JobCheckpoints:
                 self._savepoints.append(SavepointResult(command.request_id, command.directory, command.error))
 
     def _snapshot_coordinators(self, checkpoint_id: int) -> None:
-        try:
-            states = self._coordinators.snapshot(checkpoint_id)
-        except Exception as error:
-            self._coordinator.coordinators_failed(checkpoint_id, ErrorInfo.of(error), self._now())
-        else:
-            self._coordinator.coordinators_snapshotted(checkpoint_id, states, self._now())
+        def done(result: States | Exception) -> None:
+            if isinstance(result, Exception):
+                self._coordinator.coordinators_failed(checkpoint_id, ErrorInfo.of(result), self._now())
+            else:
+                self._coordinator.coordinators_snapshotted(checkpoint_id, result, self._now())
+
+        self._coordinators.snapshot(checkpoint_id, done)
 
     def _begin_to_store(self, command: StoreCheckpoint) -> None:
         checkpoint, own = command.checkpoint, self._own_directories()
@@ -403,7 +405,7 @@ def _task_message(command: SendTrigger | SendComplete | SendAborted, session: Se
 
 
 @dataclass
-class _Once:
+class Once:
     """Passes on its first call, and nothing later."""
 
     then: Callable[[], None]

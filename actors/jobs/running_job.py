@@ -12,8 +12,9 @@ from msgspec.structs import replace
 
 from actors.checkpoints.storage.directories import CheckpointDirectories
 from actors.coordinators.job_coordinators import JobCoordinators
+from actors.coordinators.threaded import CLOSE_TIMEOUT_MS
 from actors.high_availability.pointers import JobLeadership
-from actors.jobs.job_checkpoints import JobCheckpoints
+from actors.jobs.job_checkpoints import JobCheckpoints, Once
 from actors.jobs.job_metrics import JobMetrics, job_details
 from actors.jobs.recovery import Recovered
 from actors.jobs.services import JobCoordinatorContext, JobServices, TaskGateway
@@ -74,7 +75,12 @@ class RunningJob:
         """Subtasks that are to start again, once it is known what from."""
         graph = ExecutionGraph.from_job_graph(job_graph, generation=recovered.generation, now_ms=context.clock.now_ms())
         self._services = JobServices(
-            context.clock, MainThread(context), TaskGateway(context, session, graph), self._fail_job, context.fatal
+            context.clock,
+            context.start_loop,
+            MainThread(context),
+            TaskGateway(context, session, graph),
+            self._fail_job,
+            context.fatal,
         )
         context_of = partial(JobCoordinatorContext, self._services)
         self._coordinators = JobCoordinators(graph, context_of, settings.is_periodic, settings.retained)
@@ -136,10 +142,15 @@ class RunningJob:
         Args:
             is_abandoned: it was cancelled, and not because somebody wanted it to end.
         """
-        self._coordinators.close()
         details = self.details()
         could_go_on = is_abandoned or (details.error is not None and is_cause_outside(details.error))
-        self._checkpoints.end(details.status, dumps(details), lambda: then(details), could_go_on=could_go_on)
+
+        def end_checkpoints() -> None:
+            self._checkpoints.end(details.status, dumps(details), lambda: then(details), could_go_on=could_go_on)
+
+        once = Once(end_checkpoints)
+        self._services.main_thread.run_later(CLOSE_TIMEOUT_MS, once)
+        self._coordinators.close(once)
 
     def check(self) -> None:
         """What always holds between two messages."""

@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import Struct
 
 from actors.protocol.main_thread import MainThread
-from actors.protocol.ports import Cancellable, Clock, EndpointContext, SessionId
+from actors.protocol.ports import Cancellable, Clock, EndpointContext, Loop, SessionId
 from actors.protocol.resources import AllocationId
 from actors.protocol.serialized_value import SerializedValue
 from actors.protocol.task_messages import DeliverOperatorEvent
@@ -60,6 +60,7 @@ class JobServices(Struct, frozen=True):
     """What the JobMaster does for the parts of its job, all in its own thread."""
 
     clock: Clock
+    start_loop: Callable[[str, Loop], None]
     main_thread: MainThread
     """The JobMaster's. `RunningJob.go_on` follows everything that it runs."""
     tasks: TaskGateway
@@ -70,7 +71,7 @@ class JobServices(Struct, frozen=True):
 
 
 class JobCoordinatorContext:
-    """What one operator coordinator may use; implements `actors.coordinators.base.CoordinatorContext`."""
+    """What one operator coordinator may use; implements `actors.coordinators.base.JobMasterContext`."""
 
     def __init__(self, services: JobServices, operator_id: OperatorId, vertex: JobVertexId, parallelism: int) -> None:
         self._services = services
@@ -90,6 +91,12 @@ class JobCoordinatorContext:
 
     def call_later(self, delay_ms: float, callback: Callable[[], None]) -> Cancellable:
         return self._services.main_thread.run_later(delay_ms, callback)
+
+    def run(self, callback: Callable[[], None]) -> None:
+        self._services.main_thread.run(callback)
+
+    def start_loop(self, name: str, loop: Loop) -> None:
+        self._services.start_loop(name, loop)
 
     def fail_job(self, error: BaseException) -> None:
         """Fails the job a moment later, since the scheduler may be in the middle of a move."""

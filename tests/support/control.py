@@ -26,6 +26,7 @@ from actors.protocol.ports import (
     EndpointGone,
     EndpointSpec,
     Host,
+    Loop,
     Payloads,
 )
 from actors.protocol.resources import ClusterOverview
@@ -194,6 +195,8 @@ class World(Host):
         """Endpoints that hang: nothing reaches them."""
         self.replaced: dict[type[Endpoint], type[Endpoint]] = {}
         """What is started in place of others."""
+        self.loops: list[tuple[WorldContext, Loop]] = []
+        """All that endpoints have started; each does what it has to do between two steps."""
         self._processes: dict[Address, _Process] = {}
         self._channels: dict[tuple[Address, Address], deque[Any]] = defaultdict(deque)
         self._timers: list[tuple[float, int, WorldContext, _Timer]] = []
@@ -285,8 +288,15 @@ class World(Host):
             self._place(self._processes[what])
         else:
             self._deliver(*what)
+        self._step_loops()
         self.check()
         return True
+
+    def _step_loops(self) -> None:
+        self.loops = [(owner, loop) for owner, loop in self.loops if self.is_alive(owner) and not loop.is_done]
+        for owner, loop in self.loops:
+            while self.is_alive(owner) and not loop.is_done and loop.step():
+                pass
 
     def run_until(self, condition: Callable[[], bool], max_ms: float = 400_000, max_steps: int = 50_000) -> None:
         end = self.now + max_ms
@@ -430,6 +440,9 @@ class WorldContext(EndpointContext):
             self.tell_self(done(result, error))
 
         self.world.add_timer(self, self.world.random.choice([0, 0, 3, 40]), run)
+
+    def start_loop(self, name: str, loop: Loop, takes_turns: bool = False) -> None:
+        self.world.loops.append((self, loop))
 
     def spawn(self, spec: EndpointSpec) -> None:
         self.world.spawn(spec)

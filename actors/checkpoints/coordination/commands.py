@@ -12,7 +12,7 @@ from graphs.execution_graph import AttemptId
 
 
 class SnapshotCoordinators(Struct, frozen=True):
-    """Snapshot every operator coordinator, and answer with `coordinators_snapshotted`, all within one message handler.
+    """Snapshot every operator coordinator, and answer with `coordinators_snapshotted`, now or later.
 
     The snapshot of a coordinator covers what it has sent to its operators before; so it must send nothing between the
     snapshot and the triggers, which the answer leads to.

@@ -13,6 +13,7 @@ from actors.coordinators.alignment import WatermarkAlignment
 from actors.coordinators.collect_coordinator import CollectCoordinator
 from actors.coordinators.factory import create_coordinator
 from actors.coordinators.source_coordinator import SourceCoordinator
+from actors.coordinators.threaded import ThreadedCoordinator
 from actors.protocol.operator_events import (
     AddSplits,
     NoMoreSplits,
@@ -25,6 +26,7 @@ from actors.protocol.operator_events import (
     WatermarkLimited,
     WatermarkReported,
 )
+from actors.protocol.ports import Loop
 from flinkray.connectors.collect.sink import CollectSink
 from flinkray.connectors.discard.sink import DiscardSink
 from flinkray.connectors.source import (
@@ -65,6 +67,12 @@ class FakeJobMaster:
 
     def fail_job(self, error: BaseException) -> None:
         self.failures.append(error)
+
+    def run(self, callback: Callable[[], None]) -> None:
+        callback()
+
+    def start_loop(self, name: str, loop: Loop) -> None:
+        """Never steps it."""
 
 
 class Enumerator(SplitEnumerator):
@@ -365,7 +373,7 @@ def test_sources_and_collecting_sinks_have_coordinators(job_master: FakeJobMaste
     source = create_coordinator(
         config(SourceFactory(Letters("a"), WatermarkStrategy.no_watermarks())), job_master, WatermarkAlignment()
     )
-    assert isinstance(source, SourceCoordinator)
+    assert isinstance(source, ThreadedCoordinator)
     sink = create_coordinator(config(SinkFactory(CollectSink("rows"))), job_master, WatermarkAlignment())
     assert isinstance(sink, CollectCoordinator)
     assert sink.collect_id == "rows"
