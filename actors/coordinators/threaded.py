@@ -60,8 +60,8 @@ class CoordinatorLoop:
         with self._condition:
             if not self._may_work():
                 return False
+            self._is_busy = True  # first, as whoever asks whether it is done takes no lock
             work = self._work.popleft()
-            self._is_busy = True
         try:
             work()
         finally:

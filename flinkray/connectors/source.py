@@ -142,7 +142,7 @@ class SourceReader(ABC):
 
 
 class SplitEnumeratorContext(Protocol):
-    """What an enumerator may do, in the JobMaster's own thread."""
+    """What an enumerator may do, in the thread that calls it."""
 
     @property
     def parallelism(self) -> int:
@@ -165,12 +165,16 @@ class SplitEnumeratorContext(Protocol):
         """Sends a picklable value to a reader, whose `handle_source_event` gets it."""
 
     def call_later(self, delay_ms: int, callback: Callable[[], None]) -> None:
-        """Runs `callback` in the JobMaster's thread after `delay_ms` milliseconds: for splits that are found over
+        """Runs `callback` in the enumerator's thread after `delay_ms` milliseconds: for splits that are found over
         time."""
 
 
 class SplitEnumerator(ABC):
-    """Finds splits and gives them to readers. All methods are called by the JobMaster's thread, and must not block."""
+    """Finds splits and gives them to readers.
+
+    One thread of the JobMaster's process, which it has for itself, creates it and makes all calls. While one blocks, no
+    reader gets anything, and no checkpoint completes.
+    """
 
     @abstractmethod
     def start(self) -> None:
@@ -236,7 +240,7 @@ class Source(ABC):
 
     @abstractmethod
     def create_enumerator(self, context: SplitEnumeratorContext, restored: Any = None) -> SplitEnumerator:
-        """The job's enumerator, made in the JobMaster's thread.
+        """The job's enumerator, made in its own thread at the JobMaster.
 
         Args:
             restored: where the job starts from a checkpoint, what the former enumerator's `snapshot_state` gave,

@@ -203,6 +203,25 @@ def test_a_question_to_an_endpoint_that_is_started_again_is_answered(host: Host)
         assert seen(host, "child") in ([], ["hello"])
 
 
+def test_what_is_taken_to_hang_ends_and_begins_again_and_all_who_watch_it_hear_that(host: Host) -> None:
+    spawn_restarting(host, "watcher")
+    host.tell(name("watcher"), ("restart", name("child")))
+    wait_for(host, "a", ("died", name("child")))
+    wait_for(host, "watcher", ("died", name("child")))
+    assert seen(host, "child") == []
+
+
+def test_what_is_taken_to_hang_and_does_not_restart_is_dead(host: Host) -> None:
+    host.spawn(recorder(name("a")))
+    host.tell(name("a"), ("spawn", recorder(name("child"))))
+    host.tell(name("a"), ("forward", name("child"), "hello"))
+    wait_for(host, "child", "hello")
+    host.tell(name("a"), ("restart", name("child")))
+    wait_for(host, "a", ("died", name("child")))
+    with pytest.raises(EndpointGone):
+        host.ask(name("child"), "seen", TIMEOUT_MS)
+
+
 def test_what_is_killed_is_not_started_again(host: Host) -> None:
     spawn_restarting(host, "watcher")
     host.tell(name("a"), ("kill", name("child")))

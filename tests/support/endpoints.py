@@ -44,6 +44,8 @@ class Recorder(Endpoint):
                 self.context.watch(Address(address))
             case ("kill", address):
                 self.context.kill(Address(address))
+            case ("restart", address):
+                self.context.restart(Address(address))
             case ("later", delay_ms, what):
                 self.context.tell_self_later(delay_ms, what)
             case ("blocking", what):
