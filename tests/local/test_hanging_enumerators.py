@@ -49,6 +49,16 @@ class HangingInSnapshots(DataGenSource):
         return enumerator
 
 
+CLOSED: list[str] = []
+
+
+class Closing(DataGenSource):
+    def create_enumerator(self, context: Any, restored: Any = None) -> SplitEnumerator:
+        enumerator = super().create_enumerator(context, restored)
+        enumerator.close = lambda: CLOSED.append(threading.current_thread().name)  # type: ignore[method-assign]
+        return enumerator
+
+
 def rows_of(source: DataGenSource, **options: object) -> Any:
     settings = {"execution.target": "local", "parallelism.default": 1, **options}
     environment = StreamExecutionEnvironment.get_execution_environment(Configuration(settings))
@@ -74,6 +84,14 @@ def test_a_job_whose_enumerator_hangs_for_a_while_goes_on_then() -> None:
         eventually(client.status, lambda status: status is JobStatus.RUNNING, DEADLINE_S)
         RELEASED.set()
         client.result(timeout=DEADLINE_S)
+
+
+def test_an_enumerator_is_closed_in_its_thread_before_its_job_is_over() -> None:
+    CLOSED.clear()
+    with closing(rows_of(numbers(Closing, 10))) as client:
+        client.result(timeout=DEADLINE_S)
+        assert len(CLOSED) == 1
+        assert CLOSED[0].endswith(" coordinator of Source: hanging"), CLOSED
 
 
 def test_checkpoints_of_a_job_whose_enumerator_hangs_expire_and_complete_again_later() -> None:

@@ -2,96 +2,24 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from actors.coordinators.base import CoordinatorContext, OperatorCoordinator
+from actors.coordinators.job_coordinators import JobCoordinators
 from actors.coordinators.threaded import CLOSE_TIMEOUT_MS, ThreadedCoordinator
-from actors.protocol.ports import Cancellable, Loop
-from tests.support.tasks import ManualTime
-
-
-class FakeJobMaster:
-    """A JobMasterContext whose thread acts when the test says so, as the coordinator's does."""
-
-    parallelism = 2
-
-    def __init__(self) -> None:
-        self.sent: list[tuple[int, Any]] = []
-        self.failures: list[str] = []
-        self.loops: list[Loop] = []
-        self.time = ManualTime()
-        self._callbacks: deque[Callable[[], None]] = deque()
-
-    def now_ms(self) -> int:
-        return self.time.now
-
-    def send_event(self, subtask_index: int, event: Any) -> None:
-        self.sent.append((subtask_index, event))
-
-    def call_later(self, delay_ms: float, callback: Callable[[], None]) -> Cancellable:
-        return self.time.call_later(delay_ms, callback)
-
-    def fail_job(self, error: BaseException) -> None:
-        self.failures.append(str(error))
-
-    def run(self, callback: Callable[[], None]) -> None:
-        self._callbacks.append(callback)
-
-    def start_loop(self, name: str, loop: Loop) -> None:
-        self.loops.append(loop)
-
-    def act(self) -> None:
-        """Does what has come from coordinators."""
-        while self._callbacks:
-            self._callbacks.popleft()()
-
-    def settle(self) -> None:
-        """All threads do what they have to do."""
-        for loop in self.loops:
-            while not loop.is_done and loop.step():
-                pass
-        self.act()
-
-
-class Echo(OperatorCoordinator):
-    """Sends back what it gets, and notes what it is told."""
-
-    def __init__(self, context: CoordinatorContext) -> None:
-        self.context = context
-        self.told: list[Any] = []
-
-    def start(self) -> None:
-        self.told.append("start")
-
-    def handle_event(self, subtask_index: int, event: Any) -> None:
-        if event == "raise":
-            raise ValueError("a bad event")
-        if event == "later":
-            self.context.call_later(10, lambda: self.context.send_event(subtask_index, "it is later"))
-        else:
-            self.context.send_event(subtask_index, event)
-
-    def subtask_failed(self, subtask_index: int, checkpoint_id: int | None = None) -> None:
-        self.told.append(("failed", subtask_index, checkpoint_id))
-
-    def snapshot(self, checkpoint_id: int) -> bytes:
-        return b"state %d" % checkpoint_id
-
-    def close(self) -> None:
-        self.told.append("close")
+from flinkray.types.records import OperatorId
+from tests.support.coordinator_threads import Echo, SteppedThreads
 
 
 @pytest.fixture
-def job_master() -> FakeJobMaster:
-    return FakeJobMaster()
+def job_master() -> SteppedThreads:
+    return SteppedThreads()
 
 
 @pytest.fixture
-def coordinator(job_master: FakeJobMaster) -> ThreadedCoordinator:
+def coordinator(job_master: SteppedThreads) -> ThreadedCoordinator:
     coordinator = ThreadedCoordinator("echo", job_master, Echo)
     coordinator.start()
     return coordinator
@@ -103,7 +31,7 @@ def echo_of(coordinator: ThreadedCoordinator) -> Echo:
 
 
 def test_nothing_of_the_coordinator_runs_in_the_thread_that_calls(
-    job_master: FakeJobMaster, coordinator: ThreadedCoordinator
+    job_master: SteppedThreads, coordinator: ThreadedCoordinator
 ) -> None:
     coordinator.handle_event(0, "a")
     coordinator.close()
@@ -111,14 +39,14 @@ def test_nothing_of_the_coordinator_runs_in_the_thread_that_calls(
     assert echo_of(coordinator).told == job_master.sent == []
 
 
-def test_what_it_sends_arrives_in_order(job_master: FakeJobMaster, coordinator: ThreadedCoordinator) -> None:
+def test_what_it_sends_arrives_in_order(job_master: SteppedThreads, coordinator: ThreadedCoordinator) -> None:
     for number in range(4):
         coordinator.handle_event(number % 2, number)
     job_master.settle()
     assert job_master.sent == [(0, 0), (1, 1), (0, 2), (1, 3)]
 
 
-def test_what_is_called_later_runs_in_its_thread(job_master: FakeJobMaster, coordinator: ThreadedCoordinator) -> None:
+def test_what_is_called_later_runs_in_its_thread(job_master: SteppedThreads, coordinator: ThreadedCoordinator) -> None:
     coordinator.handle_event(0, "later")
     job_master.settle()
     job_master.time.advance(10)
@@ -129,7 +57,7 @@ def test_what_is_called_later_runs_in_its_thread(job_master: FakeJobMaster, coor
 
 
 def test_what_it_sends_after_its_snapshot_waits_for_the_barriers(
-    job_master: FakeJobMaster, coordinator: ThreadedCoordinator
+    job_master: SteppedThreads, coordinator: ThreadedCoordinator
 ) -> None:
     states: list[Any] = []
     coordinator.handle_event(0, "before")
@@ -145,7 +73,7 @@ def test_what_it_sends_after_its_snapshot_waits_for_the_barriers(
 
 
 def test_the_snapshot_of_a_checkpoint_that_was_given_up_holds_nothing_back(
-    job_master: FakeJobMaster, coordinator: ThreadedCoordinator
+    job_master: SteppedThreads, coordinator: ThreadedCoordinator
 ) -> None:
     states: list[Any] = []
     coordinator.begin_snapshot(7, states.append)
@@ -157,7 +85,7 @@ def test_the_snapshot_of_a_checkpoint_that_was_given_up_holds_nothing_back(
 
 
 def test_what_is_sent_to_an_attempt_that_has_ended_does_not_reach_the_next_one(
-    job_master: FakeJobMaster, coordinator: ThreadedCoordinator
+    job_master: SteppedThreads, coordinator: ThreadedCoordinator
 ) -> None:
     coordinator.handle_event(0, "for the first")
     coordinator.handle_event(1, "for another subtask")
@@ -173,7 +101,7 @@ def test_what_is_sent_to_an_attempt_that_has_ended_does_not_reach_the_next_one(
 
 
 def test_what_is_held_back_for_an_attempt_that_ends_meanwhile_is_dropped(
-    job_master: FakeJobMaster, coordinator: ThreadedCoordinator
+    job_master: SteppedThreads, coordinator: ThreadedCoordinator
 ) -> None:
     coordinator.begin_snapshot(7, lambda _: None)
     coordinator.handle_event(0, "a")
@@ -185,7 +113,7 @@ def test_what_is_held_back_for_an_attempt_that_ends_meanwhile_is_dropped(
 
 
 def test_what_it_raises_fails_the_job_unless_it_was_closed_before(
-    job_master: FakeJobMaster, coordinator: ThreadedCoordinator
+    job_master: SteppedThreads, coordinator: ThreadedCoordinator
 ) -> None:
     coordinator.handle_event(0, "raise")
     job_master.settle()
@@ -198,7 +126,7 @@ def test_what_it_raises_fails_the_job_unless_it_was_closed_before(
 
 
 def test_its_end_leaves_out_what_waits_and_is_told_when_it_is_closed(
-    job_master: FakeJobMaster, coordinator: ThreadedCoordinator
+    job_master: SteppedThreads, coordinator: ThreadedCoordinator
 ) -> None:
     closed: list[str] = []
     job_master.settle()
@@ -215,7 +143,7 @@ def test_its_end_leaves_out_what_waits_and_is_told_when_it_is_closed(
 
 @pytest.mark.parametrize("does_hang", [False, True])
 def test_one_that_takes_anothers_place_begins_when_that_is_closed_or_hangs_for_long(
-    job_master: FakeJobMaster, coordinator: ThreadedCoordinator, does_hang: bool
+    job_master: SteppedThreads, coordinator: ThreadedCoordinator, does_hang: bool
 ) -> None:
     coordinator.close()
     successor = ThreadedCoordinator("echo", job_master, Echo)
@@ -228,3 +156,81 @@ def test_one_that_takes_anothers_place_begins_when_that_is_closed_or_hangs_for_l
         assert former.step()
     assert later.step()
     assert echo_of(successor).told == ["start"]
+
+
+# -- all of a job ------------------------------------------------------------------------------------------------
+
+
+def job_of(job_master: SteppedThreads, *threaded: str) -> JobCoordinators:
+    """A job with these coordinators in threads, and `plain` without one."""
+    graph: Any = SimpleNamespace(job_vertices={})
+    job = JobCoordinators(graph, lambda *_: job_master, True)
+    job._coordinators = {OperatorId("plain"): Echo(job_master)}
+    for name in threaded:
+        coordinator = ThreadedCoordinator(name, job_master, Echo)
+        coordinator.start()
+        job._coordinators[OperatorId(name)] = coordinator
+    return job
+
+
+def step(job_master: SteppedThreads, index: int) -> None:
+    """One of the coordinators does all that it has to do."""
+    while job_master.loops[index].step():
+        pass
+    job_master.act()
+
+
+def test_a_snapshot_is_there_when_every_thread_has_given_its_own(job_master: SteppedThreads) -> None:
+    job = job_of(job_master, "one", "two")
+    states: list[Any] = []
+    job.snapshot(7, states.append)
+    step(job_master, 0)
+    job.handle_event(OperatorId("one"), 0, "behind")
+    step(job_master, 0)
+    job.let_events_go()
+    assert states == job_master.sent == []
+    step(job_master, 1)
+    assert states == [dict.fromkeys(("plain", "one", "two"), b"state 7")]
+    assert job_master.sent == []
+    job.let_events_go()
+    assert job_master.sent == [(0, "behind")]
+
+
+def test_what_is_held_back_for_a_checkpoint_that_is_given_up_goes_on(job_master: SteppedThreads) -> None:
+    job = job_of(job_master, "one", "two")
+    states: list[Any] = []
+    job.snapshot(7, states.append)
+    job.handle_event(OperatorId("one"), 0, "behind")
+    step(job_master, 0)
+    job.notify(7, is_complete=False)
+    assert job_master.sent == [(0, "behind")]
+    job.snapshot(8, states.append)
+    job_master.settle()
+    assert states == [dict.fromkeys(("plain", "one", "two"), b"state 8")]
+
+
+def test_the_first_coordinator_that_has_no_state_decides(
+    job_master: SteppedThreads, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = job_of(job_master, "one", "two")
+
+    def fail(_self: Echo, _checkpoint_id: int) -> bytes:
+        raise ValueError("it has none")
+
+    monkeypatch.setattr(Echo, "snapshot", fail)
+    results: list[Any] = []
+    job.snapshot(7, results.append)
+    job_master.settle()
+    assert [str(result) for result in results] == ["it has none"]
+
+
+def test_a_job_is_over_when_all_of_its_coordinators_are_closed(job_master: SteppedThreads) -> None:
+    job = job_of(job_master, "one", "two")
+    closed: list[bool] = []
+    job.close(lambda: closed.append(True))
+    step(job_master, 0)
+    assert closed == []
+    step(job_master, 1)
+    assert closed == [True]
+    job_of(job_master).close(lambda: closed.append(True))
+    assert closed == [True, True]

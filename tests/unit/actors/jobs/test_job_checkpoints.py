@@ -17,6 +17,7 @@ import pytest
 from actors.checkpoints.coordination.completed import CompletedCheckpoint
 from actors.checkpoints.storage.directories import CheckpointDirectories, write_metadata
 from actors.coordinators.job_coordinators import JobCoordinators
+from actors.coordinators.threaded import ThreadedCoordinator
 from actors.high_availability.pointers import CheckpointPointers, LeadershipLostError
 from actors.jobs import job_checkpoints
 from actors.jobs.job_checkpoints import JobCheckpoints
@@ -37,9 +38,10 @@ from flinkray.errors import (
     UserFunctionError,
 )
 from flinkray.execution import JobStatus
-from flinkray.types.records import JobId
+from flinkray.types.records import JobId, OperatorId
 from graphs.execution_graph import AttemptId, ExecutionGraph
 from tests.support.checkpoint_coordination import ROAD, settings, three_vertices
+from tests.support.coordinator_threads import Echo, SteppedThreads
 from tests.support.operators import ManualClock
 
 JOB = JobId("job")
@@ -91,7 +93,10 @@ class SteppedJobMaster:
         self.directory = directory
         self.acknowledges = True
         self.graph = ExecutionGraph.from_job_graph(three_vertices())
+        self.told: list[Any] = []
+        """What tasks were told."""
         coordinators = JobCoordinators(self.graph, lambda *_: None, True)  # type: ignore[arg-type,return-value]
+        self.coordinators = coordinators
         directories = CheckpointDirectories(JOB, str(directory), "", random.Random(1))
         self.checkpoints = JobCheckpoints(
             self, self.graph, settings(**changes), directories, coordinators, leadership, recovered or Recovered()
@@ -107,6 +112,7 @@ class SteppedJobMaster:
 
     def tell(self, attempt_id: AttemptId, message: Callable[[Any, Any], Any]) -> None:
         told = message("session", "slot")
+        self.told.append(told)
         if isinstance(told, TriggerCheckpoint) and self.acknowledges:
             for attempt in self.graph.executions:
                 self.run_later(0, lambda each=attempt: self.acknowledge(each, told.checkpoint_id, told.options))  # type: ignore[misc]
@@ -470,3 +476,20 @@ def test_a_job_that_was_stopping_does_not_go_back_to_what_was_before_its_savepoi
     metadata.write_bytes(b"torn")
     with pytest.raises(DamagedCheckpointError, match="the job was stopping with it"):
         recover(settings(), leadership)
+
+
+def test_what_a_coordinator_sends_after_its_snapshot_goes_behind_the_barriers(tmp_path: Path) -> None:
+    job_master, threads = SteppedJobMaster(tmp_path), SteppedThreads()
+    threads.sent = job_master.told
+    coordinator = ThreadedCoordinator("echo", threads, Echo)
+    coordinator.start()
+    job_master.coordinators._coordinators[OperatorId("echo")] = coordinator
+    job_master.checkpoints.trigger_savepoint(TriggerSavepoint("one", str(tmp_path / "savepoints"), StopMode.GO_ON))
+    job_master.checkpoints.go_on()
+    coordinator.handle_event(0, "behind")
+    threads.settle()
+    assert job_master.told == []
+    job_master.checkpoints.go_on()
+    *triggers, behind = job_master.told
+    assert {type(trigger) for trigger in triggers} == {TriggerCheckpoint}
+    assert behind == (0, "behind")
