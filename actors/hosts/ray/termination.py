@@ -18,9 +18,12 @@ log = logging.getLogger(__name__)
 # that restarts is started again.
 EXIT_STATUS = 128 + signal.SIGTERM
 
+# How long after SIGTERM the process ends at the latest.
+TIMEOUT_S = 5.0
+
 
 def on_sigterm(end: Callable[[], None]) -> None:
-    """Has SIGTERM end this process: after `end`, which is called on a thread of its own and must return soon.
+    """Has SIGTERM end this process: after `end`, which is called on a thread of its own, or when that takes too long.
 
     To be called on the main thread. Nothing else is called at the exit of the process, and nobody is waited for.
     """
@@ -53,9 +56,13 @@ def _reset() -> None:
 def _await(reader: int, end: Callable[[], None]) -> None:
     while os.read(reader, 1)[0] != signal.SIGTERM:
         pass
-    try:
-        log.info("this process ends, as it got SIGTERM")
-        end()
-        logging.shutdown()
-    finally:
-        os._exit(EXIT_STATUS)
+    ending = threading.Thread(target=_end, args=(end,), name="end after SIGTERM", daemon=True)
+    ending.start()
+    ending.join(TIMEOUT_S)
+    os._exit(EXIT_STATUS)
+
+
+def _end(end: Callable[[], None]) -> None:
+    log.info("this process ends, as it got SIGTERM")
+    end()
+    logging.shutdown()
