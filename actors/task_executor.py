@@ -95,10 +95,10 @@ class TaskExecutor(Endpoint):
         self._table = SlotTable([profile] * slots)
         self._jobs: dict[JobId, _Job] = {}
         self._main_thread = MainThread(context)
-        self._registration = RetryingRegistration(context.clock, self._main_thread, self._register)
         self._heartbeat_timeout_ms = float(configuration.get(HEARTBEAT_TIMEOUT))
-        self._unanswered_since = context.clock.monotonic_ms()
-        """Since when the ResourceManager has been asked to register this, and has neither answered nor died."""
+        self._registration = RetryingRegistration(
+            context, self._main_thread, resource_manager, self._heartbeat_timeout_ms, self._register
+        )
         self._unreported: list[Lease] = []
         """Leases that ended while no ResourceManager had answered, which hears of them when it does."""
         self._unheard = UnheardMessages(context, self._main_thread)
@@ -157,18 +157,9 @@ class TaskExecutor(Endpoint):
         if waited >= REGISTRATION_TIMEOUT_MS and not self._jobs:
             self.context.fatal(FlinkrayError(f"{self._resource_manager} did not answer for {waited / 1000:.0f} s"))
             return False
-        self._see_to_resource_manager()
         registration = RegisterTaskExecutor(self.context.address, self._table.reports(), number)
         self.context.tell(self._resource_manager, registration)
         return True
-
-    def _see_to_resource_manager(self) -> None:
-        """Has a ResourceManager started again that hangs, as the Dispatcher does, which may hang as well."""
-        now = self.context.clock.monotonic_ms()
-        if now - self._unanswered_since >= self._heartbeat_timeout_ms:
-            log.warning("%s: %s does not answer, and is started again", self.context.address, self._resource_manager)
-            self._unanswered_since = now
-            self.context.restart(self._resource_manager)
 
     def _on_registered(self, message: TaskExecutorRegistered) -> None:
         if not self._registration.answer(message.session, message.registration):
@@ -210,7 +201,6 @@ class TaskExecutor(Endpoint):
         """Registers once more, so that the ResourceManager believes what this says of its slots, and not what it
         knew."""
         self._heartbeats.unmonitor(self._resource_manager)
-        self._unanswered_since = self.context.clock.monotonic_ms()
         self._registration.begin_anew()
 
     # -- slots ---------------------------------------------------------------------------------------------------

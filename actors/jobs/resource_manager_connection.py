@@ -20,6 +20,10 @@ from flinkray.types.records import JobId
 # How long a job that gets no slots waits for the ResourceManager's figures before it fails without them.
 OVERVIEW_TIMEOUT_MS = 2_000.0
 
+# After so long a ResourceManager hangs that does not answer. The cluster's own timeout is what it would answer, and
+# that of the job must not count for a session.
+REGISTRATION_TIMEOUT_MS = 50_000.0
+
 
 class ResourceManagerConnection:
     """Registers the job, declares the slots that it needs, and asks what the cluster has. For the JobMaster's thread.
@@ -41,7 +45,9 @@ class ResourceManagerConnection:
         self._main_thread = main_thread
         self._job_id = job_id
         self._job_session = job_session
-        self._registration = RetryingRegistration(context.clock, main_thread, self._register)
+        self._registration = RetryingRegistration(
+            context, main_thread, resource_manager, REGISTRATION_TIMEOUT_MS, self._register
+        )
         self.requirements: tuple[SlotRequest, ...] = ()
         """The slots that the job needs now."""
         self._on_overview: Callable[[ClusterOverview | None], None] | None = None

@@ -61,6 +61,7 @@ class JobServices(Struct, frozen=True):
 
     clock: Clock
     start_loop: Callable[[str, Loop], None]
+    """Gives a loop of that name a thread until it is done."""
     main_thread: MainThread
     """The JobMaster's. `RunningJob.go_on` follows everything that it runs."""
     tasks: TaskGateway

@@ -29,6 +29,7 @@ class SteppedContext:
     now: float = 0.0
     told: list[tuple[Address, Any]] = field(default_factory=list)
     watched: list[Address] = field(default_factory=list)
+    restarted: list[Address] = field(default_factory=list)
     pending: list[DueMessage] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -43,6 +44,9 @@ class SteppedContext:
 
     def watch(self, address: Address) -> None:
         self.watched.append(address)
+
+    def restart(self, address: Address) -> None:
+        self.restarted.append(address)
 
     def tell_self(self, message: RunAsync) -> None:
         self.tell_self_later(0, message)

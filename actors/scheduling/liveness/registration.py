@@ -5,11 +5,14 @@ Times are milliseconds of a clock that never goes back.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from functools import partial
 
 from actors.protocol.main_thread import MainThread
-from actors.protocol.ports import Clock, SessionId
+from actors.protocol.ports import Address, EndpointContext, SessionId
+
+log = logging.getLogger(__name__)
 
 # How often a component that the ResourceManager has not answered yet says again that it is there.
 REGISTRATION_RETRY_MS = 1_000.0
@@ -47,17 +50,33 @@ class Registration:
 
 
 class RetryingRegistration:
-    """A registration that is repeated until it is answered. For the endpoint's thread."""
+    """A registration that is repeated until it is answered. For the endpoint's thread.
 
-    def __init__(self, clock: Clock, main_thread: MainThread, register: Callable[[int], bool]) -> None:
+    A ResourceManager that neither answers nor dies hangs, and is started again: the Dispatcher, which sees to that too,
+    may hang as well.
+    """
+
+    def __init__(
+        self,
+        context: EndpointContext,
+        main_thread: MainThread,
+        resource_manager: Address,
+        timeout_ms: float,
+        register: Callable[[int], bool],
+    ) -> None:
         """
         Args:
+            timeout_ms: after so much silence the ResourceManager hangs.
             register: registers, with the number of the registration; gives False where that is not wanted any more.
         """
-        self._clock = clock
+        self._context = context
+        self._clock = context.clock
         self._main_thread = main_thread
+        self._resource_manager = resource_manager
+        self._timeout_ms = timeout_ms
         self._register = register
-        self._registration = Registration(clock.monotonic_ms())
+        self._registration = Registration(self._clock.monotonic_ms())
+        self._unanswered_since = self._clock.monotonic_ms()
 
     @property
     def session(self) -> SessionId | None:
@@ -81,6 +100,7 @@ class RetryingRegistration:
     def begin_anew(self) -> None:
         """The ResourceManager is gone or does not listen: registers under a new number."""
         self._registration.lose(self._clock.monotonic_ms())
+        self._unanswered_since = self._clock.monotonic_ms()
         self.begin()
 
     def answer(self, session: SessionId, number: int | None = None) -> bool:
@@ -94,4 +114,12 @@ class RetryingRegistration:
     def _attempt(self, number: int) -> None:
         is_open = self._registration.session is None and number == self.number
         if is_open and self._register(number):
+            self._see_to_resource_manager()
             self._main_thread.run_later(REGISTRATION_RETRY_MS, partial(self._attempt, number))
+
+    def _see_to_resource_manager(self) -> None:
+        now = self._clock.monotonic_ms()
+        if now - self._unanswered_since >= self._timeout_ms:
+            self._unanswered_since = now
+            log.warning("%s does not answer %s, and is started again", self._resource_manager, self._context.address)
+            self._context.restart(self._resource_manager)

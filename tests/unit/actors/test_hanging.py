@@ -105,6 +105,17 @@ def test_masters_that_hang_are_started_again_and_the_job_goes_on_meanwhile(hangi
     assert world.await_end().status is JobStatus.FINISHED
 
 
+@pytest.mark.usefixtures("_storage")
+def test_a_job_whose_masters_hang_before_there_is_a_worker_goes_on() -> None:
+    world = World(8)
+    world.start(**HEARTBEATS, **HA)
+    world.submit(four_vertices(**HEARTBEATS, **HA))  # type: ignore[arg-type]
+    assert world.alive("TaskExecutor") == []
+    world.silenced |= {DISPATCHER, RESOURCE_MANAGER}
+    world.run_until(lambda: not world.silenced, 200_000)
+    assert world.await_end().status is JobStatus.FINISHED
+
+
 def test_a_dispatcher_that_hangs_is_left_alone_where_nothing_outlives_it() -> None:
     world = running(6)
     endpoint = world.endpoint(DISPATCHER)

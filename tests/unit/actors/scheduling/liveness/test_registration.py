@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from actors.protocol.ports import SessionId
+from collections.abc import Callable
+
+from actors.protocol.ports import Address, SessionId
 from actors.scheduling.liveness.registration import REGISTRATION_RETRY_MS, Registration, RetryingRegistration
 from tests.support.main_thread import SteppedContext
 
@@ -29,6 +31,29 @@ def test_it_has_waited_since_the_resource_manager_was_lost_first() -> None:
     assert registration.waited_ms(180) == 80
 
 
+RESOURCE_MANAGER = Address("c/resource-manager")
+TIMEOUT_MS = 5_000.0
+
+
+def retrying(context: SteppedContext, register: Callable[[int], bool]) -> RetryingRegistration:
+    return RetryingRegistration(context, context.main_thread, RESOURCE_MANAGER, TIMEOUT_MS, register)  # type: ignore[arg-type]
+
+
+def test_a_resource_manager_that_neither_answers_nor_dies_is_started_again_once_in_each_timeout() -> None:
+    context = SteppedContext()
+    registration = retrying(context, lambda _number: True)
+    registration.begin()
+    context.advance(TIMEOUT_MS - 1)
+    registration.begin_anew()
+    context.advance(TIMEOUT_MS - 1)
+    assert context.restarted == []
+    context.advance(TIMEOUT_MS)
+    assert context.restarted == [RESOURCE_MANAGER]
+    registration.answer(FIRST)
+    context.advance(10 * TIMEOUT_MS)
+    assert context.restarted == [RESOURCE_MANAGER]
+
+
 def test_a_registration_is_repeated_until_it_is_answered_and_once_for_each_number() -> None:
     context = SteppedContext()
     numbers: list[int] = []
@@ -37,7 +62,7 @@ def test_a_registration_is_repeated_until_it_is_answered_and_once_for_each_numbe
         numbers.append(number)
         return True
 
-    registration = RetryingRegistration(context.clock, context.main_thread, register)  # type: ignore[arg-type]
+    registration = retrying(context, register)
     registration.begin()
     context.advance(REGISTRATION_RETRY_MS)
     assert numbers == [1, 1]
@@ -49,12 +74,13 @@ def test_a_registration_is_repeated_until_it_is_answered_and_once_for_each_numbe
     assert registration.answer(FIRST, 2)
     context.advance(10 * REGISTRATION_RETRY_MS)
     assert numbers == [1, 1, 2, 2]
+    assert context.restarted == []
 
 
 def test_a_registration_that_is_not_wanted_any_more_is_not_repeated() -> None:
     context = SteppedContext()
     numbers: list[int] = []
-    registration = RetryingRegistration(context.clock, context.main_thread, numbers.append)  # type: ignore[arg-type]
+    registration = retrying(context, numbers.append)  # type: ignore[arg-type]
     registration.begin()
     context.advance(10 * REGISTRATION_RETRY_MS)
     assert numbers == [1]
