@@ -79,7 +79,10 @@ def create_input_processor(
     def of_gate(index: int, gate: InputGate, first_channel: int) -> TaskInput:
         set_watermark = partial(figures.set_watermark, index)
         output = sorted_outputs.get(index) or chain.head_input(index)
-        chunk_sizer, sizes = ChunkSizer(chain.chunk_limit), debloater(deployment.configuration, waited_ms)
+        chunk_sizer, sizes = (
+            ChunkSizer(chain.chunk_limit),
+            debloater(deployment.configuration, waited_ms, chain.held_rows),
+        )
         return NetworkTaskInput(gate, output, set_watermark, events, first_channel, now_ms, chunk_sizer, sizes)
 
     inputs = _inputs(head, gates, of_gate, lambda node_id: SourceTaskInput(chain.source(node_id)))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -56,9 +58,37 @@ def beside_a_quick_one(rows: DataStream) -> DataStream:
     return rows.rebalance().map(slowly)
 
 
-@pytest.mark.parametrize(
-    "program", [behind_an_exchange, of_few_in_time, behind_two, of_few_rows_many, beside_a_quick_one]
-)
+async def look_up(row: Any) -> Any:
+    await asyncio.sleep(100 * ROW_S)
+    return row
+
+
+def of_ordered_calls(rows: DataStream) -> DataStream:
+    """They take rows at once, and give each back after a while."""
+    return rows.rebalance().async_map(look_up, 10, "60 s", ordered=True)
+
+
+def of_calls(rows: DataStream) -> DataStream:
+    return rows.async_map(look_up, 10, "60 s", ordered=False)
+
+
+def of_calls_before_what_takes_long(rows: DataStream) -> DataStream:
+    return rows.rebalance().async_map(look_up, 1_000, "60 s", ordered=False).map(very_slowly)
+
+
+PROGRAMS = [
+    behind_an_exchange,
+    of_few_in_time,
+    behind_two,
+    of_few_rows_many,
+    beside_a_quick_one,
+    of_ordered_calls,
+    of_calls,
+    of_calls_before_what_takes_long,
+]
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
 def test_checkpoints_complete_while_rows_take_long(program: Any) -> None:
     env = StreamExecutionEnvironment.get_execution_environment({"execution.target": "local"}).set_parallelism(2)
     env.enable_checkpointing("500 ms")
@@ -71,4 +101,17 @@ def test_checkpoints_complete_while_rows_take_long(program: Any) -> None:
         assert max(took) <= LONGEST_MS, took
     finally:
         client.cancel()
+        client.close()
+
+
+@pytest.mark.parametrize("program", [of_ordered_calls, of_calls])
+def test_a_job_whose_calls_take_long_is_stopped_with_a_savepoint_in_seconds(program: Any, tmp_path: Path) -> None:
+    env = StreamExecutionEnvironment.get_execution_environment({"execution.target": "local"}).set_parallelism(2)
+    source = DataGenSource({"n": SequenceField()})
+    program(env.from_source(source, WatermarkStrategy.no_watermarks(), "rows")).sink_to(DiscardSink())
+    client = env.execute_async()
+    try:
+        eventually(client.progress, lambda seen: seen.records_out >= 100, deadline_s=60)
+        assert client.stop_with_savepoint(str(tmp_path), timeout=LONGEST_MS / 1_000)
+    finally:
         client.close()

@@ -86,13 +86,14 @@ class HeldOperator:
         restored: Any = None,
         subtask_index: int = 0,
         parallelism: int = 1,
+        output: RecordedOutput | None = None,
     ) -> None:
         factory = AsyncFactory(function or Lookup(), Millis(timeout_ms), capacity, is_ordered, retry)
         operator = AsyncWaitOperator(code(factory), self._create)
         context = FakeContext("lookup", subtask_index=subtask_index, parallelism=parallelism)
         self.calls: HeldCalls
         self.operator = operator
-        self.harness = OperatorHarness(operator, restored=restored, context=context)
+        self.harness = OperatorHarness(operator, restored=restored, context=context, output=output)
         self.context = self.harness.context
 
     def _create(self, _function: Any, _context: Any, _capacity: int, deliver: Deliver) -> AsyncCalls:

@@ -12,7 +12,9 @@ from actors.columns.take import slices
 from actors.mailbox.task_mailbox import MailboxClosed
 from actors.operators.asynchronous.calls import AsyncCall, AsyncCalls, Deliver, as_result_list, create_calls
 from actors.operators.asynchronous.queue import AsyncQueue, InFlight
+from actors.operators.contract.held_rows import HeldRows
 from actors.operators.contract.operator import Operator, OperatorContext, Output, label_of
+from actors.operators.contract.pieces import Pieces
 from actors.operators.functions.result_collector import ResultCollector
 from actors.protocol.elements import CheckpointOptions, StopMode, Watermark, WatermarkStatus
 from actors.state.snapshots.snapshot import OperatorSnapshot, RestoredState
@@ -69,12 +71,16 @@ class AsyncWaitOperator(Operator):
         self._lock = threading.Lock()
         self._outcomes: list[tuple[AsyncCall, list[Any] | None, BaseException | None]] = []
         self._is_announced = False
+        self._goes_on = False
+        """Whether a mail has been sent that emits results which are left from a piece."""
         self._is_closed = False
 
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)
         self._functions = UserFunctions(context, [self._factory.function], run=self._settle)
         self._results = ResultCollector(context, output, self._factory.output_type)
+        self._pieces = Pieces(context.clock.monotonic_ms)
+        self._held_rows = HeldRows(context.clock.monotonic_ms)
 
     def initialize_state(self, restored: RestoredState | None) -> None:
         self._functions.initialize_state(restored)
@@ -97,6 +103,10 @@ class AsyncWaitOperator(Operator):
         # What comes once the operator is suspended is the end of the input.
         return self._is_suspended or not self._queue.is_full
 
+    @property
+    def held_rows(self) -> HeldRows:
+        return self._held_rows
+
     def process_batch(self, batch: Batch, input_index: int = 0) -> None:
         self._add(batch.without_keys())
         self._proceed()
@@ -115,22 +125,24 @@ class AsyncWaitOperator(Operator):
     def end_input(self, input_index: int) -> None:
         """Waits for all results: here and not in `finish`, because no timer fires any more then."""
         self._take_outcomes()
-        while not self._queue.is_empty and not self._is_suspended:
+        while (self._goes_on or not self._queue.is_empty) and not self._is_suspended:
             self.context.yield_to_mailbox()
 
     def _add(self, batch: Batch) -> None:
         times = [None] * batch.num_rows if batch.timestamps is None else batch.timestamps.to_pylist()
         self._queue.add_rows(decode(batch), times, batch)
+        self._held_rows.set(self._queue.rows)
 
     # -- calls ---------------------------------------------------------------------------------------------------
 
     def _proceed(self) -> None:
-        """Starts all calls that there is capacity for, and emits all results whose turn it is."""
+        """Starts all calls that there is capacity for, and emits results whose turn it is: a piece now, and the others
+        when the task has looked at its mailbox."""
         while not self._is_suspended:
             started = self._queue.start(self.context.clock.monotonic_ms())
             if started:
                 self._begin(started)
-            if not self._emit() and not started:
+            if self._goes_on or not (self._emit() or started):
                 break
         self._set_timer()
 
@@ -144,6 +156,7 @@ class AsyncWaitOperator(Operator):
     def _emit(self) -> bool:
         """Whether there was anything to emit."""
         has_emitted = False
+        self._pieces.begin()
         for element in self._queue.take():
             has_emitted = True
             match element:
@@ -157,8 +170,18 @@ class AsyncWaitOperator(Operator):
                 case WatermarkStatus(is_idle):
                     self._results.flush()
                     self.output.emit_status(is_idle)
+            if self._pieces.is_over():
+                self._goes_on = True
+                self.context.execute(self._go_on, "more results of asynchronous calls")
+                break
         self._results.flush()
+        self._pieces.end()
+        self._held_rows.set(self._queue.rows)
         return has_emitted
+
+    def _go_on(self) -> None:
+        self._goes_on = False
+        self._proceed()
 
     def _deliver(self, call: AsyncCall, results: list[Any] | None, error: BaseException | None) -> None:
         """Called on the thread that ran the call. One mail takes all outcomes that have come until it runs."""

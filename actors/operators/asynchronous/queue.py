@@ -70,12 +70,15 @@ class AsyncQueue:
         self._in_flight: dict[InFlight, None] = {}
         self._unfinished: dict[InFlight, None] = {}
         """Rows in flight without results, oldest first: that is also the order of their deadlines."""
+        self.rows = 0
+        """How many rows there are, in flight or waiting."""
 
     # -- in ------------------------------------------------------------------------------------------------------
 
     def add_rows(self, values: list[Any], timestamps: Sequence[int | None], source: Batch | None = None) -> None:
         """Adds rows behind all that came before; `start` gives them out."""
         if values:
+            self.rows += len(values)
             self._waiting.append(_WaitingRows(values, timestamps, source))
 
     def add_control(self, control: Control) -> None:
@@ -143,6 +146,7 @@ class AsyncQueue:
         while (element := self._order.take()) is not None:
             if isinstance(element, InFlight):
                 del self._in_flight[element]
+                self.rows -= 1
             yield element
 
     # -- state ---------------------------------------------------------------------------------------------------
@@ -182,6 +186,8 @@ class AsyncQueue:
     def check(self) -> None:
         """Raises AssertionError where the parts contradict each other."""
         assert len(self._in_flight) <= self._capacity
+        waiting = sum(len(each) for each in self._waiting if isinstance(each, _WaitingRows))
+        assert self.rows == len(self._in_flight) + waiting
         assert all(entry in self._in_flight and entry.results is None for entry in self._unfinished)
         assert all(entry in self._unfinished or entry.results is not None for entry in self._in_flight)
         assert self._order.rows() == len(self._in_flight)

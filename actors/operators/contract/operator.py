@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from actors.operators.contract.cancellation import Cancellation
 from actors.operators.contract.chunking import ChunkLimit
+from actors.operators.contract.held_rows import HeldRows
 from actors.protocol.elements import CheckpointOptions, LatencyMarker
 from actors.protocol.ports import Clock, Loop
 from actors.state.keyed.options import StateOptions
@@ -230,6 +231,15 @@ class Operator(ABC):
         True must happen in one (a coordinator event, `execute`, `call_later`).
         """
         return True
+
+    @property
+    def held_rows(self) -> HeldRows | None:
+        """The rows that the operator has taken and that have not left it; None: it holds none between two calls.
+
+        Such rows have not been processed, however quickly they were taken: buffers to the task are made for what leaves
+        it. Asked for once, after `setup`.
+        """
+        return None
 
     def initialize_state(self, restored: RestoredState | None) -> None:
         """`restored` has what this subtask gets of the snapshots that the task starts from, if it starts from any.

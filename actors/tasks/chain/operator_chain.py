@@ -12,6 +12,7 @@ from typing import Any
 
 from actors.mailbox.executor import MailboxExecutor
 from actors.operators.contract.chunking import ChunkLimit
+from actors.operators.contract.held_rows import HeldRowsOfAll
 from actors.operators.contract.operator import Operator, Output
 from actors.operators.sinks.operator import SinkOperator
 from actors.operators.sources.operator import SourceOperator
@@ -94,6 +95,9 @@ class OperatorChain:
             operator.setup(context, OperatorOutput(output, context.metrics.watermark_out, check_canceled))
         figures.operators = list(self._figures_of_operators)
         self._gating = [o for o in self._operators.values() if type(o).is_available is not Operator.is_available]
+        held = [rows for operator in self._operators.values() if (rows := operator.held_rows) is not None]
+        self.held_rows = HeldRowsOfAll(held) if held else None
+        """The rows that operators have taken and hold; None: no operator of the chain holds any."""
         self._unclosed = list(self._operators.values())
 
     # -- what the task asks --------------------------------------------------------------------------------------

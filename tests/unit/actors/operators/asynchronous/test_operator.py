@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 
 from actors.protocol.elements import CheckpointOptions, LatencyMarker, StopMode, Watermark, WatermarkStatus
+from flinkray.batches.batch import Batch
 from flinkray.errors import TypeMismatchError, UserFunctionError
 from flinkray.functions.asynchronous import AsyncRetryStrategy, empty_result_predicate, exception_type_predicate
 from flinkray.types.rows import Row
 from tests.support.async_calls import HeldOperator, Lookup, Strict, restored
-from tests.support.operators import decode
+from tests.support.operators import ManualClock, RecordedOutput, decode
 
 
 def elements(held: HeldOperator) -> list[Any]:
@@ -102,6 +103,69 @@ def test_no_more_input_is_wanted_while_rows_wait_for_a_place() -> None:
         held.give(2)
         assert held.calls.values == [1, 2, 3, 4]
         assert held.operator.is_available
+
+
+def test_rows_are_held_from_when_they_come_until_their_results_leave() -> None:
+    with HeldOperator(capacity=2) as held:
+        counted = held.operator.held_rows
+        held.push(1, 2, 3)
+        held.context.clock.advance(50)
+        assert (counted.rows, counted.total_ms) == (3, 50)
+        held.give(2)
+        assert counted.rows == 3  # its results wait for those of the first row
+        held.give(1)
+        assert counted.rows == 1
+        held.context.clock.advance(10)
+        held.give(3)
+        held.context.clock.advance(1_000)
+        assert (counted.rows, counted.total_ms) == (0, 60)
+
+
+class SlowOutput(RecordedOutput):
+    """Of an operator before another one that takes 50 ms for a row."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.clock = ManualClock()
+
+    def emit(self, batch: Batch) -> None:
+        self.clock.advance(50 * batch.num_rows)
+        super().emit(batch)
+
+
+@pytest.mark.parametrize("is_ordered", [True, False])
+def test_between_results_that_take_the_operators_behind_long_the_mailbox_is_looked_at(is_ordered: bool) -> None:
+    output = SlowOutput()
+    with HeldOperator(capacity=1_000, is_ordered=is_ordered, output=output) as held:
+        output.clock = held.context.clock
+        held.push(*range(1_000))
+        held.harness.watermark(7)
+        for value in range(1_000):
+            held.calls.give(value, f"r{value}")
+        pieces = []
+        while held.context.mails:
+            before = len(held.rows)
+            held.context.mails.popleft()()
+            pieces.append(len(held.rows) - before)
+            held.operator._queue.check()
+        assert pieces[0] <= 64  # before anybody knows how long they take
+        assert max(pieces[1:]) <= 4
+        assert held.rows == [f"r{value}" for value in range(1_000)]
+        assert held.output.watermarks == [7]
+
+
+@pytest.mark.parametrize("is_ordered", [True, False])
+def test_at_the_end_of_the_input_all_results_go_on_in_whatever_pieces(is_ordered: bool) -> None:
+    output = SlowOutput()
+    with HeldOperator(capacity=500, is_ordered=is_ordered, output=output) as held:
+        output.clock = held.context.clock
+        held.push(*range(500))
+        held.harness.watermark(7)
+        for value in range(500):
+            held.calls.give(value, f"r{value}")
+        held.harness.end()
+        assert len(held.rows) == 500
+        assert held.output.watermarks == [7]
 
 
 def test_a_row_that_waits_for_its_next_attempt_keeps_its_place() -> None:
