@@ -318,6 +318,12 @@ class StreamTask:
         if not self._has_room():
             return
         inputs = self._opened_inputs
+        if self._opened_chain.is_firing:
+            # Rows would overtake what is due before them; barriers may be the next that comes, or overtake rows.
+            if not inputs.process_event():
+                self._opened_chain.fire_on()
+            checkpoints.after_input()
+            return
         status = inputs.process_input()
         if status is InputStatus.NOTHING_AVAILABLE:
             self._suspend(self._figures.idle)
@@ -366,7 +372,7 @@ class StreamTask:
             suspension.resume()
 
     def _operator_acted(self) -> None:
-        if self._waits_for_operator:
+        if self._waits_for_operator or (self._chain is not None and self._chain.is_firing):
             self._waits_for_operator = False
             self._wake()
 
@@ -393,6 +399,10 @@ class StreamTask:
             for writer in self._writers.values():
                 writer.broadcast_event(CancelCheckpointMarker(checkpoint_id))
             return
+        if barrier.options.stop is StopMode.DRAIN and (self._opened_chain.is_firing or self._opened_inputs.has_waiting):
+            # The savepoint is to have everything fired.
+            self._processor.main_executor.execute(lambda: self._trigger(barrier), f"checkpoint {checkpoint_id}")
+            return
         if barrier.options.stop is not StopMode.GO_ON and not checkpoints.is_over(checkpoint_id):
             self._end_condition.on_sources_stopped(checkpoint_id)
             self._stop_sources(barrier.options.stop)
@@ -408,7 +418,9 @@ class StreamTask:
 
     def _stop_taken(self, stop: StopMode) -> None:
         if stop is StopMode.SUSPEND:
-            self._timers.quiesce()  # they would act after the savepoint, and again when the job starts from it
+            # They would act after the savepoint, and again when the job starts from it.
+            self._timers.quiesce()
+            self._opened_chain.stop_firing()
 
     def _on_complete(self, checkpoint_id: int) -> None:
         self._opened_checkpoints.on_complete(checkpoint_id)

@@ -62,8 +62,12 @@ def create_input_processor(
     """
     deployment, figures = environment.deployment, environment.figures
     head = head_config(deployment)
+
+    def of_source(node_id: int) -> TaskInput:
+        return SourceTaskInput(chain.source(node_id), lambda: chain.is_firing)
+
     if not head.inputs:
-        return InputProcessor([SourceTaskInput(chain.source(head.node_id))], chain.end_input)
+        return InputProcessor([of_source(head.node_id)], chain.end_input)
     sorter = _create_sorter(environment, chain)
     sorted_outputs = {
         index: SorterOutput(sorter, index, chain.head_input(index))
@@ -85,7 +89,7 @@ def create_input_processor(
         )
         return NetworkTaskInput(gate, output, set_watermark, events, first_channel, now_ms, chunk_sizer, sizes)
 
-    inputs = _inputs(head, gates, of_gate, lambda node_id: SourceTaskInput(chain.source(node_id)))
+    inputs = _inputs(head, gates, of_gate, of_source)
     if sorter is None:
         first = chain.head.inputs_before_others if chain.head.context.is_batch else ()
         return InputProcessor(inputs, chain.end_input, first)

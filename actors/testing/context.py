@@ -99,6 +99,10 @@ class HarnessContext:
         return f"{self.subtask_index + 1} of {self.parallelism}"
 
     @property
+    def fires_in_pieces(self) -> bool:
+        return not self.is_batch
+
+    @property
     def key_group_range(self) -> range:
         return key_group_range(self.subtask_index, self.parallelism, self.max_parallelism)
 

@@ -390,6 +390,13 @@ FORCE_UNALIGNED_CHECKPOINTS = option(
     "Whether a program with partition_custom may have unaligned checkpoints; its partitioner must then give the same "
     "channel for equal rows also after the job was rescaled.",
 )
+INTERRUPTIBLE_TIMERS = option(
+    "execution.checkpointing.unaligned.interruptible-timers.enabled",
+    _bool,
+    True,
+    "Whether barriers and cancelling come between the timers and windows that one watermark fires, where functions of "
+    "the user are called; those that have not fired are in the checkpoint. No rows come in between.",
+)
 ALIGNED_CHECKPOINT_TIMEOUT = option(
     "execution.checkpointing.aligned-checkpoint-timeout",
     _duration,

@@ -12,9 +12,26 @@ from flinkray.execution import JobStatus
 from tests.support.exactly_once import ExactlyOnceJob
 from tests.support.operator_jobs import OPERATOR_KINDS, SCALABLE_KINDS, OperatorJob
 from tests.support.simulated_savepoints import run_in_parts
-from tests.support.simulation import LARGE_BATCHES, SLOW_STEP_MS, in_pieces, run_committing
+from tests.support.simulation import LARGE_BATCHES, SLOW_STEP_MS, firing_in_pieces, in_pieces, run_committing
 
 WINDOW_KINDS = ("session_columnar", "session_process", "sliding_columnar", "sliding_general", "all_windows")
+
+FIRING_KINDS = (
+    "session_dynamic",
+    "session_reduce",
+    "session_process",
+    "sliding_general",
+    "counting_trigger",
+    "window_state",
+    "late_rows",
+    "evictor",
+    "all_windows",
+    "session_co_group",
+    "connected",
+    "buckets",
+    "async_in_order",
+)
+"""Those in which functions are called when the watermark rises, or results of calls come."""
 
 # A process that is killed ends no coroutine, not even one that has not begun.
 pytestmark = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
@@ -38,9 +55,9 @@ def some_kind(seed: int, purpose: str, among: Sequence[str] = OPERATOR_KINDS) ->
     return kinds[seed % len(kinds)]
 
 
-def check(kind: str, seed: int, faults: Faults) -> None:
+def check(kind: str, seed: int, faults: Faults, step_ms: float | None = None) -> None:
     job = OperatorJob(seed, kind=kind)
-    outcome = run_committing(job, seed, faults)
+    outcome = run_committing(job, seed, faults, step_ms=step_ms)
     assert outcome.status is JobStatus.FINISHED, f"{job}: {outcome.status}, {outcome.error}, {outcome.faults}"
     assert_committed(job)
 
@@ -59,6 +76,18 @@ def test_operators_that_nothing_happens_to_commit_every_row_once(seed: int) -> N
 @pytest.mark.parametrize("kind", OPERATOR_KINDS)
 def test_operators_that_lose_workers_commit_every_row_once(kind: str, seed: int) -> None:
     check(kind, seed, Faults(kills=WORKERS))
+
+
+@pytest.mark.seeds(6)
+def test_barriers_come_between_what_one_watermark_fires(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    firing_in_pieces(monkeypatch, seed)
+    check(some_kind(seed, "pieces", FIRING_KINDS), seed, Faults(kills=WORKERS), SLOW_STEP_MS)
+
+
+@pytest.mark.seeds(3)
+def test_what_has_not_fired_fires_in_more_or_fewer_subtasks(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    firing_in_pieces(monkeypatch, seed)
+    check_rescaled(some_kind(seed, "pieces rescaled", FIRING_KINDS), seed, step_ms=SLOW_STEP_MS)
 
 
 @pytest.mark.seeds(2)
@@ -80,7 +109,7 @@ def test_splits_far_apart_in_event_time_go_on_in_more_or_fewer_subtasks(
     check_rescaled(some_kind(seed, "apart", WINDOW_KINDS), seed, skew_ms=100_000)
 
 
-def check_rescaled(kind: str, seed: int, skew_ms: int = 0) -> None:
+def check_rescaled(kind: str, seed: int, skew_ms: int = 0, step_ms: float | None = None) -> None:
     chance = random.Random(f"rescaled {seed}")
 
     def make(before: ExactlyOnceJob | None, saved: str) -> OperatorJob:
@@ -93,6 +122,6 @@ def check_rescaled(kind: str, seed: int, skew_ms: int = 0) -> None:
         }
         return OperatorJob(seed, kind=kind, options=options, before=before, skew_ms=skew_ms)
 
-    job, outcomes = run_in_parts(make, 3, seed, Faults(kills=WORKERS), SLOW_STEP_MS if skew_ms else None)
+    job, outcomes = run_in_parts(make, 3, seed, Faults(kills=WORKERS), step_ms or (SLOW_STEP_MS if skew_ms else None))
     assert outcomes[-1].status is JobStatus.FINISHED, f"{job}: {outcomes[-1].error}, {outcomes[-1].faults}"
     assert_committed(job)

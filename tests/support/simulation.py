@@ -17,7 +17,7 @@ from actors.hosts.simulation.faults import NO_FAULTS, Faults
 from actors.hosts.simulation.host import SimulationHost
 from actors.hosts.simulation.schedule import START_MS
 from actors.hosts.simulation.storage import SimulatedStorage
-from actors.operators.contract import chunking
+from actors.operators.contract import chunking, pieces
 from actors.protocol.client_requests import (
     CancelJob,
     ClusterResources,
@@ -135,6 +135,13 @@ def in_pieces(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     monkeypatch.setattr(datagen, "_TICK_MS", 100)
     monkeypatch.setattr(chunking, "FIRST_SIZE", seed % 2)
     monkeypatch.setattr(chunking.ChunkSizer, "passed", lambda *_: None)
+
+
+def firing_in_pieces(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    """Has the task look at its mailbox between any two timers, windows or results of calls, as where each takes long: a
+    barrier comes between them, and what has not fired is in the checkpoint. Takes steps of SLOW_STEP_MS."""
+    chance = random.Random(f"pieces {seed}")
+    monkeypatch.setattr(pieces.Pieces, "is_over", lambda _: chance.random() < 0.8)
 
 
 def run_committing(job: ExactlyOnceJob, seed: int, faults: Faults = NO_FAULTS, **host: Any) -> Outcome:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import random
 from abc import ABC
-from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, ClassVar, Protocol
+
+from msgspec import Struct
 
 from actors.operators.contract.cancellation import Cancellation
 from actors.operators.contract.chunking import ChunkLimit
 from actors.operators.contract.held_rows import HeldRows
+from actors.operators.contract.pieces import Pieces
 from actors.protocol.elements import CheckpointOptions, LatencyMarker
 from actors.protocol.ports import Clock, Loop
 from actors.state.keyed.options import StateOptions
@@ -117,6 +120,10 @@ class OperatorContext(Protocol):
         """Whether the program runs in stages: rows end, no checkpoints, and event time moves once, at the end."""
 
     @property
+    def fires_in_pieces(self) -> bool:
+        """Whether the task looks at its mailbox between timers and windows that are due at once."""
+
+    @property
     def clock(self) -> Clock: ...
 
     @property
@@ -196,6 +203,17 @@ def subtask_label(context: OperatorContext) -> str:
     return f"{context.operator_name} ({context.subtask_index + 1}/{context.parallelism})"
 
 
+class _Due(Struct):
+    """What is due in an operator, while it fires."""
+
+    steps: Iterator[object]
+    """Calls a function of the user for each element; after each what is left is in the operator's snapshot."""
+    pause: Callable[[], None]
+    """Passes on what the steps so far gave: nothing may stay behind that is in no snapshot."""
+    end: Callable[[], None]
+    """Called after the last step."""
+
+
 class Operator(ABC):
     """Base of all operators.
 
@@ -206,6 +224,9 @@ class Operator(ABC):
     context: OperatorContext
     output: Output
 
+    FIRES_IN_PIECES: ClassVar[bool] = False
+    """Whether `fire_in_pieces` is ever called."""
+
     def setup(self, context: OperatorContext, output: Output) -> None:
         """Called once before anything else. Subclasses that override it call this first."""
         self.context = context
@@ -213,6 +234,10 @@ class Operator(ABC):
         self._watermarks = [int(MIN_TIMESTAMP)] * max(1, self.number_of_inputs)
         self._idle = [False] * max(1, self.number_of_inputs)
         self._combined = int(MIN_TIMESTAMP)
+        self._reached = int(MIN_TIMESTAMP)
+        self._is_output_idle = False
+        self._due: _Due | None = None
+        self._pieces = Pieces(context.clock.monotonic_ms)
 
     @property
     def number_of_inputs(self) -> int:
@@ -264,25 +289,79 @@ class Operator(ABC):
 
     def process_status(self, is_idle: bool, input_index: int = 0) -> None:
         """An input turned idle or active; the operator is idle exactly while all its inputs are."""
-        was_idle = all(self._idle)
         self._idle[input_index] = is_idle
+        self._follow_inputs()
+
+    def _follow_inputs(self) -> None:
+        """Passes on what the statuses and watermarks of the inputs lead to; while the operator fires, later."""
         # A watermark travels before IDLE and after ACTIVE: what is idle sends none.
-        if was_idle and not is_idle:
+        is_idle = all(self._idle)
+        if self._is_output_idle and not is_idle and self._due is None:
+            self._is_output_idle = False
             self.output.emit_status(is_idle=False)
         self._advance()
-        if not was_idle and all(self._idle):
+        if is_idle and not self._is_output_idle and self._due is None:
+            self._is_output_idle = True
             self.output.emit_status(is_idle=True)
 
     def _advance(self) -> None:
         active = [mark for mark, idle in zip(self._watermarks, self._idle, strict=True) if not idle]
-        combined = min(active, default=self._combined)
-        if combined > self._combined:
-            self._combined = combined
-            self.on_watermark(Timestamp(combined))
+        self._reached = max(self._reached, min(active, default=self._reached))
+        if self._reached > self._combined and self._due is None:
+            self._combined = self._reached
+            self.on_watermark(Timestamp(self._combined))
 
     def on_watermark(self, timestamp: Timestamp) -> None:
         """The operator's own watermark rose: fire what is due, then pass it on."""
         self.output.emit_watermark(timestamp)
+
+    # -- firing
+
+    @property
+    def is_firing(self) -> bool:
+        """Whether what is due has fired in part only: the task takes no rows, and calls `fire_on` between mails."""
+        return self._due is not None
+
+    def fire_in_pieces(
+        self, steps: Iterator[object], pause: Callable[[], None], end: Callable[[], None], is_restored: bool = False
+    ) -> None:
+        """Fires what is due: a piece now, and the others when the task has looked at its mailbox (after Flink's
+        interruptible timers, FLIP-443).
+
+        A snapshot may be taken between two pieces. Unlike in Flink no rows come in between: a key's rows are behind the
+        timers that its watermark has fired.
+
+        Args:
+            steps: does a part of it for each element, and its snapshot has what is left.
+            pause: called after each piece; passes on what its steps gave.
+            end: called after the last one; passes the watermark on.
+            is_restored: the operator opens, and fires what was left when its snapshot was taken, before anything else.
+        """
+        self._due = _Due(steps, pause, end)
+        if not is_restored:
+            self.fire_on(to_the_end=not self.context.fires_in_pieces)
+
+    def fire_on(self, to_the_end: bool = False) -> None:
+        """Fires the next piece, or all that is left."""
+        due = self._due
+        if due is None:
+            return
+        is_left = self._pieces.make(due.steps, to_the_end)
+        due.pause()
+        self._pieces.end()
+        if not is_left:
+            self._due = None
+            due.end()
+            self._follow_inputs()
+
+    def finish_firing(self) -> None:
+        """Fires all that is left, also what watermarks that have come meanwhile lead to."""
+        while self._due is not None:
+            self.fire_on(to_the_end=True)
+
+    def stop_firing(self) -> None:
+        """Fires nothing more: what is left is in the savepoint with which the job stops."""
+        self._due = None
 
     def process_latency_marker(self, marker: LatencyMarker) -> None:
         self.output.emit_latency_marker(marker)

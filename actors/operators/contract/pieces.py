@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from actors.operators.contract.chunking import TARGET_MS, ChunkSizer
+
+_LONG = 1.5
+"""A piece that takes so many times as long as it should says that the operators behind take long: each takes a little
+longer than it should."""
 
 
 class Pieces:
@@ -35,10 +39,15 @@ class Pieces:
         self._steps += 1
         return self._steps >= self._most or self._now_ms() >= self._end_ms
 
+    def make(self, steps: Iterator[object], to_the_end: bool = False) -> bool:
+        """Makes the steps of one piece, or all of them; gives whether some may be left. `end` is to be called next."""
+        self.begin()
+        return any(self.is_over() and not to_the_end for _ in steps)
+
     def end(self) -> None:
         """What the steps of the piece gave has gone on to the operators behind."""
         took_ms = self._now_ms() - self._end_ms + TARGET_MS
-        if self._sizer is None and took_ms > TARGET_MS:
+        if self._sizer is None and took_ms > _LONG * TARGET_MS:
             self._sizer = ChunkSizer()
         if self._sizer is not None and self._steps:
             self._sizer.passed(self._steps, took_ms)

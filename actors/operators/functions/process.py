@@ -6,6 +6,7 @@ from __future__ import annotations
 import itertools
 import operator
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Any
 
 from actors.keys.hashes import hashable_keys, key_columns, key_groups
@@ -123,6 +124,8 @@ def _ignore_timer(_timestamp: int, _ctx: object) -> None:
 class UserFunctionOperator(Operator):
     """Base of the operators that call one user function with state, timers and a context."""
 
+    FIRES_IN_PIECES = True
+
     def __init__(self, function: Function | Callable[..., Any], output_type: RecordType | None) -> None:
         self._function = function
         self._output_type = output_type
@@ -208,43 +211,51 @@ class UserFunctionOperator(Operator):
     # -- timers
 
     def on_watermark(self, timestamp: Timestamp) -> None:
-        self._fire(self._timers.advance_watermark(timestamp), TimeDomain.EVENT_TIME)
-        self.output.emit_watermark(timestamp)
+        steps = self._fire(self._timers.advance_watermark(timestamp), TimeDomain.EVENT_TIME)
+        self.fire_in_pieces(steps, self._end_piece, partial(self.output.emit_watermark, timestamp))
 
     def end_keys(self) -> None:
         if self._is_keyed:
-            self._fire(self._timers.advance_watermark(MAX_TIMESTAMP), TimeDomain.EVENT_TIME)
+            for _ in self._fire(self._timers.advance_watermark(MAX_TIMESTAMP), TimeDomain.EVENT_TIME):
+                pass
+            self._end_piece()
             self._timers.begin_keys()
             self._backend.drop_all()
 
     def _on_processing_time(self) -> None:
-        self._fire(self._timers.due_processing_timers(), TimeDomain.PROCESSING_TIME)
+        steps = self._fire(self._timers.due_processing_timers(), TimeDomain.PROCESSING_TIME)
+        self._pieces.make(steps, to_the_end=not self.context.fires_in_pieces)
+        self._end_piece()
+        self._pieces.end()
 
-    def _fire(self, due: Iterator[Timer], domain: str) -> None:
-        """Calls `on_timer` for each timer, and emits its results: with the timer's time as their event time, or without
-        one for a processing-time timer."""
+    def _end_piece(self) -> None:
+        self._backend.clear_current_key()
+        self._results.flush()
+
+    def _fire(self, due: Iterator[Timer], domain: str) -> Iterator[None]:
+        """Calls `on_timer` for each timer, after which it yields, and collects its results: with the timer's time as
+        their event time, or without one for a processing-time timer."""
         on_timer, element = self._on_timer, self._timer_element
         collect, flush_if_full = self._results.collect, self._results.flush_if_full
         set_current_key = self._backend.set_current_key
         is_event_time = domain == TimeDomain.EVENT_TIME
         canceled = self.context.cancellation
-        element._time_domain = domain
         for timestamp, key, key_group in due:
             if canceled:  # a timer may set the next one, without end
                 canceled.check()
+            element._time_domain = domain  # timers of the other domain may have fired since the last step
             element._timestamp = timestamp
             set_current_key(key, key_group)
             try:
                 results = on_timer(timestamp, element)
-                if results is None:
-                    continue
-                collect(results, timestamp if is_event_time else None)
+                if results is not None:
+                    collect(results, timestamp if is_event_time else None)
             except BaseException as error:
                 value = OfKey(key, f"timer {timestamp}")
                 raise_attributed(self.context.operator_name, self.context.subtask, value, error)
-            flush_if_full()
-        self._backend.clear_current_key()
-        self._results.flush()
+            if results is not None:
+                flush_if_full()
+            yield
 
     # -- snapshots
 

@@ -7,7 +7,7 @@ Here are aligned windows of event time, whose rows are buffered in columns; the 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -93,6 +93,7 @@ class TwoInputWindowOperator(BufferingWindowOperator):
         return 2
 
     def open(self) -> None:
+        super().open()
         self._functions.open(TaskRuntimeContext(self.context))
 
     def close(self) -> None:
@@ -107,21 +108,24 @@ class TwoInputWindowOperator(BufferingWindowOperator):
     def _sides(self, batch: FiringBatch) -> list[WindowedRows | None]:
         return [self._ordered_by_window(found) for found in batch.sides]
 
-    def _fire_sides(self, sides: Sequence[WindowedRows | None], starts: Times) -> None:
-        self._fire_windows(sides[0], sides[1], starts + (self._times.size - 1))
+    def _fire_sides(self, sides: Sequence[WindowedRows | None], starts: Times) -> Iterable[int]:
+        return self._fire_windows(sides[0], sides[1], starts + (self._times.size - 1))
 
     @abstractmethod
-    def _fire_windows(self, first: WindowedRows | None, second: WindowedRows | None, times: Times) -> None:
-        """Emits the results of some windows, given the event time of each; a side may have no rows, or be None."""
+    def _fire_windows(self, first: WindowedRows | None, second: WindowedRows | None, times: Times) -> Iterable[int]:
+        """Emits the results of some windows, given the event time of each; a side may have no rows, or be None.
+
+        Where functions of the user are called, gives the pair of window and key before each call.
+        """
 
     def _rows_by_key(
         self, first: WindowedRows | None, second: WindowedRows | None, times: Times
-    ) -> Iterator[tuple[int, list[Any], list[Any]]]:
-        """For each window, and each key there, its event time and the rows of both sides; keys by first arrival on
-        either side."""
+    ) -> Iterator[tuple[int, int, list[Any], list[Any]]]:
+        """For each window, and each key there, the number of the pair, the window's event time and the rows of both
+        sides; keys by first arrival on either side."""
         keys = len(self._keys)
         for ids, (left, right) in ValuesPerWindow((first, second), keys).batches(self._VALUES_AT_ONCE):
-            yield from zip(times[ids // keys].tolist(), left, right, strict=True)
+            yield from zip(ids.tolist(), times[ids // keys].tolist(), left, right, strict=True)
 
     # -- snapshots
 
@@ -143,8 +147,9 @@ class CoGroupOperator(TwoInputWindowOperator):
         assert factory.function is not None
         self._call = as_callable(factory.function, "co_group")
 
-    def _fire_windows(self, first: WindowedRows | None, second: WindowedRows | None, times: Times) -> None:
-        for timestamp, left, right in self._rows_by_key(first, second, times):
+    def _fire_windows(self, first: WindowedRows | None, second: WindowedRows | None, times: Times) -> Iterator[int]:
+        for pair, timestamp, left, right in self._rows_by_key(first, second, times):
+            yield pair
             try:
                 self._results.collect(self._call(left, right), timestamp)
             except BaseException as error:
@@ -160,11 +165,12 @@ class JoinFunctionOperator(TwoInputWindowOperator):
         assert factory.function is not None
         self._call = as_callable(factory.function, "join")
 
-    def _fire_windows(self, first: WindowedRows | None, second: WindowedRows | None, times: Times) -> None:
+    def _fire_windows(self, first: WindowedRows | None, second: WindowedRows | None, times: Times) -> Iterator[int]:
         if first is None or second is None:
             return
         sides = (first.only(np.isin(first.ids, second.ids)), second.only(np.isin(second.ids, first.ids)))
-        for timestamp, left_rows, right_rows in self._rows_by_key(*sides, times):
+        for pair, timestamp, left_rows, right_rows in self._rows_by_key(*sides, times):
+            yield pair
             for left in left_rows:
                 for right in right_rows:
                     try:
@@ -192,12 +198,12 @@ class ColumnarJoinOperator(TwoInputWindowOperator):
         self._layout.check_kind(batch.kind)
         super().process_batch(batch, input_index)
 
-    def _fire_windows(self, first: WindowedRows | None, second: WindowedRows | None, times: Times) -> None:
+    def _fire_windows(self, first: WindowedRows | None, second: WindowedRows | None, times: Times) -> Iterable[int]:
         if first is None or second is None:
-            return
+            return ()
         order, begins, counts = partners_of(first.ids, second.ids, len(times) * len(self._keys))
         if not counts.any():
-            return
+            return ()
         for side in (first, second):  # rows of two kinds have been concatenated as objects
             self._layout.check_kind(side.rows.kind)
         right_columns = self._layout.right_columns(first.rows.data.column_names, second.rows.data.column_names)
@@ -209,6 +215,7 @@ class ColumnarJoinOperator(TwoInputWindowOperator):
             for left, right in limit.split(lefts, rights):
                 data = self._layout.pairs(take_batch(left_rows, left), take_batch(right_rows, right))
                 self.output.emit(Batch(data, Kind.ROW, _event_times(times, first.windows, left)))
+        return ()
 
 
 def _event_times(times: Times, windows: Ids, rows: Ids) -> pa.Array | int:

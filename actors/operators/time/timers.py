@@ -110,9 +110,9 @@ class TimerQueue:
                     key_group = bucket.pop(key, None)
                     if key_group is not None:
                         self._size -= 1
+                        if not bucket:
+                            del buckets[timestamp]
                         yield Timer(timestamp, key, key_group)
-                if not bucket and buckets.get(timestamp) is bucket:
-                    del buckets[timestamp]
                 continue
             heapq.heappop(heap)
             if bucket is not None:
@@ -180,7 +180,8 @@ class InternalTimerService:
     `due_processing_timers` in `on_processing_time`, which the service calls in the task's thread when the earliest
     processing-time timer is due. Both take out one timer at a time, so a timer that a timer registers for a time
     already reached fires in the same round, and one that a row registers for the past fires at the next advance.
-    One timer of the host serves all processing-time timers.
+    The operator may stop in between, and go on later: until then the others are in the snapshot, and what is left of
+    the processing-time timers is called for again soon. One timer of the host serves all processing-time timers.
 
     In batch mode all timers fire at the end of their keys: those of event time, then those of processing time, which
     the clock does not fire. A timer that one of them registers is dropped, or one that repeats itself would never end.
@@ -235,7 +236,7 @@ class InternalTimerService:
         self._watermark = MIN_TIMESTAMP
 
     def due_processing_timers(self) -> Iterator[Timer]:
-        """The processing-time timers that are due now, to be fired while iterating (to the end)."""
+        """The processing-time timers that are due now, to be fired while iterating."""
         return self._processing_timers.due(MAX_TIMESTAMP if self._is_batch else self._context.clock.now_ms())
 
     def close(self) -> None:

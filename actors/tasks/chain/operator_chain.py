@@ -94,6 +94,7 @@ class OperatorChain:
             check_canceled = environment.cancellation.check
             operator.setup(context, OperatorOutput(output, context.metrics.watermark_out, check_canceled))
         figures.operators = list(self._figures_of_operators)
+        self._in_pieces = [operator for operator in reversed(self._operators.values()) if operator.FIRES_IN_PIECES]
         self._gating = [o for o in self._operators.values() if type(o).is_available is not Operator.is_available]
         held = [rows for operator in self._operators.values() if (rows := operator.held_rows) is not None]
         self.held_rows = HeldRowsOfAll(held) if held else None
@@ -127,6 +128,11 @@ class OperatorChain:
         return not self._gating or all(operator.is_available for operator in self._gating)
 
     @property
+    def is_firing(self) -> bool:
+        """Whether what is due in an operator has fired in part only: no input is to be processed before the rest."""
+        return any(operator.is_firing for operator in self._in_pieces)
+
+    @property
     def figures(self) -> tuple[OperatorFigures, ...]:
         """Counters and gauges of each operator."""
         return tuple(self._figures_of_operators)
@@ -158,9 +164,21 @@ class OperatorChain:
         with naming_operator(self.head):
             self.head.end_keys()
 
+    def fire_on(self) -> None:
+        """Fires a piece of what is due in the last operator that has not fired all."""
+        operator = next(each for each in self._in_pieces if each.is_firing)
+        with naming_operator(operator):
+            operator.fire_on()
+
+    def stop_firing(self) -> None:
+        """Fires nothing more in any operator."""
+        for operator in self._in_pieces:
+            operator.stop_firing()
+
     def end_input(self, input_index: int) -> None:
         """Tells the head that no more rows will come on one of its inputs."""
         with naming_operator(self.head):
+            self.head.finish_firing()
             self.head.end_input(input_index)
 
     def finish(self) -> None:
@@ -170,6 +188,7 @@ class OperatorChain:
         """
         for operator in self.operators:
             with naming_operator(operator):
+                operator.finish_firing()
                 if operator is not self.head and not isinstance(operator, SourceOperator):
                     operator.end_input(0)
                 operator.finish()

@@ -55,6 +55,7 @@ class TaskOperatorContext:
         self.has_checkpoints = deployment.has_checkpoints
         self.may_restart = settings.may_restart
         self.is_batch = settings.is_batch
+        self.fires_in_pieces = settings.fires_in_pieces
         self.state_options = settings.state
         self.batch_rows = settings.batch_rows
         self.batch_bytes = settings.batch_bytes

@@ -72,6 +72,8 @@ class ChainingOutput(EdgeOutput):
 
     def deliver(self, batch: Batch) -> None:
         try:
+            if self._operator.is_firing:  # the task takes no input then, but a mail may have brought rows
+                self._operator.finish_firing()
             self._operator.process_batch(batch, self._input_index)
         except Exception as error:
             name_operator(error, self._operator)

@@ -19,6 +19,9 @@ class TaskSettings(Struct, frozen=True, kw_only=True):
     """Whether rows of keyed inputs are sorted by key first, which only batch programs do."""
     may_restart: bool
     """Whether the job restarts after a failure, as it has periodic checkpoints or a restart strategy."""
+    fires_in_pieces: bool
+    """Whether the task looks at its mailbox between timers and windows that are due at once; in batch mode no barrier
+    waits for that."""
     batch_rows: int
     batch_bytes: int
     auto_watermark_interval_ms: int
@@ -42,6 +45,7 @@ class TaskSettings(Struct, frozen=True, kw_only=True):
             is_batch=is_batch,
             sorts_inputs=sorts_inputs,
             may_restart=names_strategy or configuration.get(options.CHECKPOINT_INTERVAL) > 0,
+            fires_in_pieces=not is_batch and configuration.get(options.INTERRUPTIBLE_TIMERS),
             batch_rows=configuration.get(options.BATCH_ROWS),
             batch_bytes=configuration.get(options.BATCH_BYTES),
             auto_watermark_interval_ms=configuration.get(options.AUTO_WATERMARK_INTERVAL),

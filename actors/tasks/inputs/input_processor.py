@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from typing import Protocol
 
@@ -15,9 +16,11 @@ from actors.operators.time.watermark_valve import StatusWatermarkValve
 from actors.protocol.elements import (
     CancelCheckpointMarker,
     CheckpointBarrier,
+    Element,
     EndOfData,
     EndOfPartition,
     LatencyMarker,
+    StopMode,
     Watermark,
     WatermarkStatus,
 )
@@ -59,10 +62,17 @@ class ChannelEvents(Protocol):
 
 
 class SourceTaskInput:
-    """An input from a source operator of the same chain: the head of a source task, or a chained source."""
+    """An input from a source operator of the same chain: the head of a source task, or a chained source.
 
-    def __init__(self, source: SourceOperator) -> None:
+    Args:
+        is_firing: whether what is due in the task's operators has fired in part only.
+    """
+
+    def __init__(self, source: SourceOperator, is_firing: Callable[[], bool]) -> None:
         self._source = source
+        self._is_firing = is_firing
+        self._is_ending = False
+        """Whether the source has given its last watermark, and ends when all that is due with it has fired."""
         self._is_stopped = False
         self._end: InputStatus | None = None
         """The next status of a source that the task has ended; None for one that ends by itself."""
@@ -75,8 +85,11 @@ class SourceTaskInput:
             return status
         if self._is_stopped:
             return InputStatus.NOTHING_AVAILABLE
-        status = self._source.emit_next()
+        status = InputStatus.END_OF_DATA if self._is_ending else self._source.emit_next()
         if status is InputStatus.END_OF_DATA:
+            self._is_ending = self._is_firing()
+            if self._is_ending:
+                return InputStatus.MORE_AVAILABLE
             self.has_data = False
         return status
 
@@ -100,7 +113,7 @@ class SourceTaskInput:
         output = self._source.output
         output.emit_status(False)
         output.emit_watermark(MAX_TIMESTAMP)
-        self.has_data = False
+        self.has_data = self._is_ending = False
         self._end = InputStatus.END_OF_INPUT
 
 
@@ -151,6 +164,10 @@ class NetworkTaskInput:
         self._chunk_sizer = chunk_sizer
         self._debloater = debloater
         self._valve = StatusWatermarkValve(gate.number_of_channels)
+        self._waiting: deque[tuple[int, EndOfData | EndOfPartition | CheckpointBarrier]] = deque()
+        """Events that `process_event` has found and that must wait, with their channels."""
+        self._is_held_up = False
+        """Whether all that comes behind them, and behind rows that wait in the gate, must wait too."""
         self._channels_with_data = gate.number_of_channels
         self._open_channels = gate.number_of_channels
         self.should_drain = True
@@ -159,10 +176,18 @@ class NetworkTaskInput:
     def emit_next(self) -> InputStatus:
         if not self._open_channels:
             return InputStatus.END_OF_INPUT
+        self._is_held_up = False
+        if self._waiting:
+            channel, element = self._waiting.popleft()
+            if isinstance(element, CheckpointBarrier):
+                return self._process_element(channel, element)
+            return self._end(element)
         polled = self._gate.poll()
         if polled is None:
             return InputStatus.NOTHING_AVAILABLE
-        channel, element = polled
+        return self._process_element(*polled)
+
+    def _process_element(self, channel: int, element: Element) -> InputStatus:
         if isinstance(element, Batch):
             self._process(channel, element)
             return InputStatus.MORE_AVAILABLE
@@ -177,18 +202,26 @@ class NetworkTaskInput:
                 self._events.on_barrier(self._first_channel + channel, element)
             case CancelCheckpointMarker(checkpoint_id):
                 self._events.on_cancel(self._first_channel + channel, checkpoint_id)
-            case EndOfData(should_drain):
-                self.should_drain &= should_drain
-                self._channels_with_data -= 1
-                self._events.on_end_of_data(self._first_channel + channel)
-                if not self._channels_with_data:
-                    return InputStatus.END_OF_DATA
-            case EndOfPartition():
-                self._open_channels -= 1
-                self._events.on_end(self._first_channel + channel)
+            case EndOfData() | EndOfPartition():
+                self._tell_of_end(channel, element)
+                return self._end(element)
             case _:
                 raise FlinkrayError(f"a task cannot handle {element!r} from channel {channel}")
-        return InputStatus.MORE_AVAILABLE if self._open_channels else InputStatus.END_OF_INPUT
+        return InputStatus.MORE_AVAILABLE
+
+    def _tell_of_end(self, channel: int, end: EndOfData | EndOfPartition) -> None:
+        if isinstance(end, EndOfData):
+            self._events.on_end_of_data(self._first_channel + channel)
+        else:
+            self._events.on_end(self._first_channel + channel)
+
+    def _end(self, end: EndOfData | EndOfPartition) -> InputStatus:
+        if isinstance(end, EndOfPartition):
+            self._open_channels -= 1
+            return InputStatus.MORE_AVAILABLE if self._open_channels else InputStatus.END_OF_INPUT
+        self.should_drain &= end.should_drain
+        self._channels_with_data -= 1
+        return InputStatus.MORE_AVAILABLE if self._channels_with_data else InputStatus.END_OF_DATA
 
     def _process(self, channel: int, batch: Batch) -> None:
         """Processes a batch, or the first rows of one that takes long; the others are put back into the gate."""
@@ -202,6 +235,38 @@ class NetworkTaskInput:
             self._gate.put_back(channel, rest)
         else:
             self._gate.recycle()  # only now may the sender send another buffer in place of this one
+
+    def process_event(self) -> bool:
+        """Handles the next element, if it may come between what is due and the rows behind that; never waits.
+
+        Barriers, watermarks and statuses may: operators keep the latter in their place. Rows must wait, and all that
+        comes behind them, but for barriers that overtake. So must the end of a channel, but not the barriers behind it,
+        except for that of a savepoint which is to have everything fired.
+        """
+        if self._is_held_up or not self._open_channels:
+            return self.process_priority()
+        polled = self._gate.poll()
+        if polled is None:
+            return False
+        channel, element = polled
+        if isinstance(element, Batch):
+            self._is_held_up = True
+            self._gate.put_back(channel, element)
+            return False
+        if isinstance(element, EndOfData | EndOfPartition):
+            self._waiting.append((channel, element))
+            self._tell_of_end(channel, element)  # so that no checkpoint waits for it
+        elif isinstance(element, CheckpointBarrier) and element.options.stop is StopMode.DRAIN:
+            self._waiting.append((channel, element))
+            self._is_held_up = True
+        else:
+            self._process_element(channel, element)
+        return True
+
+    @property
+    def has_waiting(self) -> bool:
+        """Whether events wait for what is due before them, or did until now."""
+        return bool(self._waiting)
 
     def process_priority(self) -> bool:
         """Handles a barrier that overtakes rows, if there is one; also called while there is no room for rows."""
@@ -261,6 +326,18 @@ class InputProcessor:
                 return status
             return self._ended(index, status)
         return InputStatus.NOTHING_AVAILABLE if self._open else InputStatus.END_OF_INPUT
+
+    def process_event(self) -> bool:
+        """Instead of `process_input` while operators fire what is due: handles something that need not wait for that,
+        if there is any."""
+        return any(
+            task_input.process_event() for task_input in self._inputs if isinstance(task_input, NetworkTaskInput)
+        )
+
+    @property
+    def has_waiting(self) -> bool:
+        """Whether `process_event` has found events that must wait, and `process_input` has not come to them yet."""
+        return any(each.has_waiting for each in self._inputs if isinstance(each, NetworkTaskInput))
 
     def process_priority(self) -> bool:
         """Handles a barrier that overtakes rows, if there is one; also called while there is no room for rows."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections import deque
+from collections.abc import Iterator
 from typing import Any
 
 from actors.keys.hashes import key_columns
@@ -48,6 +49,10 @@ class RowWindowOperator(CallingOperator, AlignedWindowOperator):
         """The contents of the open windows, by window start."""
         self._opened: list[int] = []
         """The starts of open windows that are new, and yet to be put into the two above."""
+        self._due_starts: deque[int] = deque()
+        """The starts of windows that are due and have not fired for all keys; the first may have for some."""
+        self._fired_keys: list[Any] = []
+        """For which keys the first of them has fired."""
 
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)
@@ -70,7 +75,7 @@ class RowWindowOperator(CallingOperator, AlignedWindowOperator):
             starts = times.starts(last_start, timestamp) if times.is_sliced else (last_start,)
             for start in starts:
                 if self._add_to(start, key, key_group, value):
-                    self._fire(start, (key,))
+                    self._fire(self._by_window[start], key, self._window(start))
         self._await_opened()
         self._calls.end_round()
         self._await_clock()
@@ -110,33 +115,43 @@ class RowWindowOperator(CallingOperator, AlignedWindowOperator):
 
     # -- watermarks
 
-    def _fire_due(self, watermark: int) -> None:
-        times = self._times
-        over, ended = self._open.pop_until(times.over_limit(watermark)), 0
-        for start in self._waiting.pop_until(times.due_limit(watermark)):
-            while ended < len(over) and times.cleanup_time(over[ended]) < start + times.size - 1:
-                self._close(over[ended])
-                ended += 1
-            self._fire(start, self._by_window[start].keys_to_fire())
-        for start in over[ended:]:
-            self._close(start)
-        self._calls.end_round()
+    def _fire_due(self, watermark: int) -> Iterator[None]:
+        self._due_starts.extend(self._waiting.pop_until(self._times.due_limit(watermark)))
+        return self._fire_and_close(self._open.pop_until(self._times.over_limit(watermark)))
 
-    def _close(self, start: int) -> None:
+    def _fire_and_close(self, over: list[int]) -> Iterator[None]:
+        times, due, ended = self._times, self._due_starts, 0
+        while due:
+            start = due[0]
+            while ended < len(over) and times.cleanup_time(over[ended]) < start + times.size - 1:
+                yield from self._close(over[ended])
+                ended += 1
+            by_key, window = self._by_window[start], self._window(start)
+            for key in by_key.keys_to_fire():
+                self._fire(by_key, key, window)
+                self._fired_keys.append(key)
+                yield
+            due.popleft()
+            self._fired_keys = []
+        for start in over[ended:]:
+            yield from self._close(start)
+
+    def _close(self, start: int) -> Iterator[None]:
         """Forgets the window, which is over."""
-        by_key = self._by_window.pop(start)
         if self._calls.has_clear:
+            by_key = self._by_window[start]
             for key, key_group in by_key.key_groups.items():
                 self._calls.clear(key, key_group, self._window(start))
+                by_key.contents.pop(key, None)  # so that it is not cleared again if a snapshot comes between two keys
+                yield
+        del self._by_window[start]
 
     def _earliest_end(self) -> int | None:
         start = self._waiting.earliest()
         return None if start is None else start + self._times.size
 
-    def _fire(self, start: int, keys: Iterable[Any]) -> None:
-        window, by_key = self._window(start), self._by_window[start]
-        for key in keys:
-            self._calls.fire(key, by_key.key_groups[key], window, by_key.exposed(key))
+    def _fire(self, by_key: ContentsByKey, key: Any, window: Window) -> None:
+        self._calls.fire(key, by_key.key_groups[key], window, by_key.exposed(key))
 
     def _window(self, start: int) -> Window:
         return Window(start, start + self._times.size)
@@ -148,7 +163,12 @@ class RowWindowOperator(CallingOperator, AlignedWindowOperator):
         frozen = {start: by_key.freeze() for start, by_key in self._by_window.items()}
         if frozen:
             watermark, tables, size = self._watermark, KeyedTables.of(self.context), self._times.size
-            snapshot.add_keyed(_STATE, lambda: contents_table(frozen, watermark, size, tables), tables.owned)
+            due = frozenset(self._due_starts)
+            if due:
+                first = self._due_starts[0]
+                key_groups, contents, fired = frozen[first]
+                frozen[first] = key_groups, contents, fired.union(self._fired_keys)
+            snapshot.add_keyed(_STATE, lambda: contents_table(frozen, watermark, due, size, tables), tables.owned)
         self._calls.snapshot_state(checkpoint_id, options, snapshot)
         return snapshot
 
@@ -161,11 +181,14 @@ class RowWindowOperator(CallingOperator, AlignedWindowOperator):
         self._restore_subtask(restored)
         self._key_types.restore_written(self._former_key_types)
         where = label_of(self.context)
-        for start, key, key_group, contents, fired_until in restored_contents(
-            restored.keyed(_STATE), self._times.size, where
-        ):
+        contents_of_keys = list(restored_contents(restored.keyed(_STATE), self._times.size, where))
+        unfired = {start for start, *_, fired_until in contents_of_keys if not self._times.is_due(start, fired_until)}
+        for start, key, key_group, contents, fired_until in contents_of_keys:
             by_key = self._by_window.get(start) or self._open_window(start)
-            has_fired = self._times.is_due(start, fired_until) and not self._times.is_due(start, self._watermark)
-            by_key.restore(key, key_group, contents, has_fired)
+            is_waiting = start in unfired or not self._times.is_due(start, self._watermark)
+            by_key.restore(key, key_group, contents, is_waiting and self._times.is_due(start, fired_until))
         self._await_opened()
+        due = sorted(start for start in unfired if self._times.is_due(start, self._watermark))
+        self._waiting.add_all(due)
+        self._has_unfired = bool(due)
         self._await_clock()

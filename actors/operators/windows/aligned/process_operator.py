@@ -56,9 +56,6 @@ class ProcessWindowOperator(CallingOperator, BufferingWindowOperator):
 
     # -- results
 
-    def _end_round(self) -> None:
-        self._calls.end_round()
-
     def _sides(self, batch: FiringBatch) -> list[WindowedRows | None]:
         """The rows of each layout of columns as a side of their own: values are to have the types that they came
         with."""
@@ -72,10 +69,12 @@ class ProcessWindowOperator(CallingOperator, BufferingWindowOperator):
                 alike.append([found])
         return [self._ordered_by_window(found) for found in alike]
 
-    def _fire_sides(self, sides: Sequence[WindowedRows | None], starts: Times) -> None:
+    def _fire_sides(self, sides: Sequence[WindowedRows | None], starts: Times) -> Iterator[int]:
         for ids, groups in ValuesPerWindow(sides, len(self._keys)).batches_by_arrival(self._VALUES_AT_ONCE):
-            for (key, key_group, window), rows in zip(self._windows_of(ids, starts), groups, strict=True):
+            windows = self._windows_of(ids, starts)
+            for pair, (key, key_group, window), rows in zip(ids.tolist(), windows, groups, strict=True):
                 self._clear_ended(window.max_timestamp())
+                yield pair
                 self._calls.fire(key, key_group, window, rows)
 
     def _windows_of(self, ids: Ids, starts: Times) -> Iterator[tuple[Any, int, Window]]:
@@ -87,13 +86,13 @@ class ProcessWindowOperator(CallingOperator, BufferingWindowOperator):
 
     # -- windows that are over
 
-    def _fire_due(self, watermark: int) -> None:
+    def _fire_due(self, watermark: int) -> Iterator[None]:
         if self._calls.has_clear:
             before, over = (self._times.over_limit(time) for time in (self._ended_until, watermark))
             self._ended_until = watermark
             self._ending = self._ended_windows(windows_between(self._times, self._buffers, before, over))
             self._next_ending = next(self._ending, None)
-        super()._fire_due(watermark)
+        return super()._fire_due(watermark)
 
     def _ended_windows(self, windows: Iterable[Times]) -> Iterator[tuple[Any, int, Window]]:
         for starts in windows:
@@ -124,7 +123,7 @@ class ProcessWindowOperator(CallingOperator, BufferingWindowOperator):
 
     def initialize_state(self, restored: RestoredState | None) -> None:
         super().initialize_state(restored)
-        self._ended_until = self._watermark
+        self._ended_until = self._fired_until
 
 
 def _are_alike(rows: BufferedRows, others: BufferedRows) -> bool:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable, Iterator
+from functools import partial
 from math import gcd
 from typing import Any, ClassVar
 
@@ -54,26 +56,44 @@ class TimedOperator(Operator):
         """The types of keys in the restored state, of each former subtask."""
         self._timer: Any = None
         self._timer_at: int | None = None
+        self._has_unfired = False
+        """Whether the operator was restored from a snapshot with windows that were due and had not fired."""
 
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)
         self._where = subtask_label(context)
+
+    def open(self) -> None:
+        super().open()
+        if self._has_unfired:
+            self._begin_firing(self._await_clock, is_restored=True)
 
     def on_watermark(self, timestamp: Timestamp) -> None:
         self._event_time = max(self._event_time, timestamp)
         if self._is_event_time:
             if timestamp > self._watermark:
                 self._watermark = timestamp
-                self._fire_due(timestamp)
+                self._begin_firing(partial(self.output.emit_watermark, timestamp))
+                return
         elif self.context.is_batch and timestamp == MAX_TIMESTAMP:
             self.end_keys()
         self.output.emit_watermark(timestamp)
+
+    def _begin_firing(self, end: Callable[[], None], is_restored: bool = False) -> None:
+        """Fires what is due at the present watermark, then calls `end`."""
+        steps = self._fire_due(self._watermark)
+        if steps is None:
+            end()
+        else:
+            self.fire_in_pieces(steps, self._end_round, end, is_restored)
 
     def end_keys(self) -> None:
         """Fires all windows, also those of processing time, as at the end of a key in Flink's batch mode."""
         before = self._watermark, self._event_time
         self._watermark = self._event_time = MAX_TIMESTAMP
-        self._fire_due(MAX_TIMESTAMP)
+        for _ in self._fire_due(MAX_TIMESTAMP) or ():
+            pass
+        self._end_round()
         self._watermark, self._event_time = before  # they are the next keys' as well
         self._await_clock()
 
@@ -84,8 +104,15 @@ class TimedOperator(Operator):
         self._set_timer(None)
 
     @abstractmethod
-    def _fire_due(self, watermark: int) -> None:
-        """Emits the results of the windows that are due now, then drops the state of those that are over."""
+    def _fire_due(self, watermark: int) -> Iterator[None] | None:
+        """Emits the results of the windows that are due now, then drops the state of those that are over.
+
+        Where functions of the user are called, an iterator does it call by call (see `fire_in_pieces`).
+        """
+
+    def _end_round(self) -> None:
+        """Called when windows have fired: passes on what functions gave."""
+        return
 
     def _earliest_end(self) -> int | None:
         """The time at which the clock is looked at again, in processing time: the end of the earliest window, or
@@ -143,8 +170,9 @@ class TimedOperator(Operator):
         before_now = self.context.clock.now_ms() - 1
         if before_now > self._watermark:
             self._watermark = before_now
-            self._fire_due(before_now)
-        self._await_clock()
+            self._begin_firing(self._await_clock)
+        else:
+            self._await_clock()
 
     # -- snapshots
 

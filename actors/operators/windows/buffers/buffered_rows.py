@@ -40,7 +40,8 @@ class BufferedRows(Struct, frozen=True):
     positions: npt.NDArray[np.int64]
     fired_until: npt.NDArray[np.int64] | None = None
     """For each row, windows that end before this have fired with it, before the operator was restored with the lower
-    watermark of another subtask. None: exactly the windows that the watermark has passed have fired."""
+    watermark of another subtask, or while it fired. None: exactly the windows that the watermark has passed have
+    fired."""
 
     @property
     def num_rows(self) -> int:

@@ -24,7 +24,7 @@ from actors.operators.windows.buffers.firing_batches import (
     window_starts,
     windows_between,
 )
-from actors.operators.windows.buffers.row_buffer import RowBuffer, buffer_table
+from actors.operators.windows.buffers.row_buffer import FiredUntil, FiringProgress, RowBuffer, buffer_table
 from actors.operators.windows.buffers.sliced_runs import SlicedRun
 from actors.operators.windows.buffers.window_lookup import WindowedRows, WindowRanges, ordered_by_window, ranges_in
 from actors.protocol.elements import CheckpointOptions
@@ -46,6 +46,8 @@ class BufferingWindowOperator(AlignedWindowOperator):
     """
 
     _KEEPS_SLICES = True
+    FIRES_IN_PIECES = True
+
     _INPUT_PARTS: ClassVar[tuple[str, ...]]
     """The part of snapshots that has the rows of each input."""
 
@@ -64,6 +66,8 @@ class BufferingWindowOperator(AlignedWindowOperator):
         self._next_position = 0
         self._fired_until: int = MIN_TIMESTAMP
         """The watermark at which windows have last fired."""
+        self._progress: FiringProgress | None = None
+        """How far they have fired; None: all have fired that are due."""
 
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)
@@ -94,14 +98,20 @@ class BufferingWindowOperator(AlignedWindowOperator):
         due = self._times.due_limit(self._watermark)
         if self._times.starts_over_slice(run.earliest)[0] <= due:
             over = self._times.over_limit(self._watermark)
-            self._fire(window_starts(self._times, [run.starts], over, due), run)
+            for _ in self._fire(window_starts(self._times, [run.starts], over, due), run):
+                pass
+            self._end_round()
 
     # -- watermarks
 
-    def _fire_due(self, watermark: int) -> None:
+    def _fire_due(self, watermark: int) -> Iterator[None]:
         before, due = (self._times.due_limit(time) for time in (self._fired_until, watermark))
-        self._fired_until = watermark
-        self._fire(windows_between(self._times, self._buffers, before, due), None)
+        self._progress, self._fired_until = FiringProgress(self._fired_until), watermark
+        return self._fire_and_release(windows_between(self._times, self._buffers, before, due), watermark)
+
+    def _fire_and_release(self, windows: Iterable[Times], watermark: int) -> Iterator[None]:
+        yield from self._fire(windows, None)
+        self._progress = None
         self._before_release()
         limit = self._times.released_limit(watermark)
         for buffer in self._buffers:
@@ -131,8 +141,8 @@ class BufferingWindowOperator(AlignedWindowOperator):
 
     # -- results
 
-    def _fire(self, windows: Iterable[Times], late: SlicedRun | None) -> None:
-        """Fires these windows, which ascend.
+    def _fire(self, windows: Iterable[Times], late: SlicedRun | None) -> Iterator[None]:
+        """Fires these windows, which ascend. Yields before each call of a function.
 
         Args:
             late: fire only for the keys that these rows have in each window; None: for all keys.
@@ -140,8 +150,7 @@ class BufferingWindowOperator(AlignedWindowOperator):
         for starts in windows:
             buffers = self._buffers if late is None else self._with_keys_of(late, starts)
             for batch in self._firing_batches(starts, buffers):
-                self._fire_batch(batch, late)
-        self._end_round()
+                yield from self._fire_batch(batch, late)
 
     @abstractmethod
     def _end_round(self) -> None:
@@ -162,20 +171,25 @@ class BufferingWindowOperator(AlignedWindowOperator):
     def _firing_batches(self, starts: Times, buffers: Sequence[RowBuffer]) -> Iterator[FiringBatch]:
         return firing_batches_of(starts, self._times.size, buffers, self._ROWS_AT_ONCE)
 
-    def _fire_batch(self, batch: FiringBatch, late: SlicedRun | None) -> None:
+    def _fire_batch(self, batch: FiringBatch, late: SlicedRun | None) -> Iterator[None]:
         try:
             sides = self._sides(batch)
         except pa.ArrowException:
             # Not all columns can be concatenated: dictionaries may have too many values for one.
             if len(batch.starts) > 1:
                 for half in batch.halves():
-                    self._fire_batch(half, late)
+                    yield from self._fire_batch(half, late)
                 return
             sides = self._sides(batch.without_dictionaries())
         wanted = self._keys_to_fire(sides, batch.starts, late)
         if wanted is not None:
             sides = [None if side is None else side.only(np.isin(side.ids, wanted)) for side in sides]
-        self._fire_sides(sides, batch.starts)
+        lasts, keys = (batch.starts + (self._times.size - 1)).tolist(), len(self._keys)
+        for pair in self._fire_sides(sides, batch.starts):
+            if self._progress is not None:
+                self._progress.fires_next(lasts[pair // keys], pair % keys)
+            yield
+            self.context.cancellation.check()
 
     @abstractmethod
     def _sides(self, batch: FiringBatch) -> list[WindowedRows | None]:
@@ -194,18 +208,22 @@ class BufferingWindowOperator(AlignedWindowOperator):
         return np.concatenate([side.not_fired(starts + self._times.size) for side in there])
 
     @abstractmethod
-    def _fire_sides(self, sides: Sequence[WindowedRows | None], starts: Times) -> None:
-        """Emits the results of some windows; a side, which `_sides` gave, may have no rows, or be None."""
+    def _fire_sides(self, sides: Sequence[WindowedRows | None], starts: Times) -> Iterable[int]:
+        """Emits the results of some windows; a side, which `_sides` gave, may have no rows, or be None.
+
+        Where functions of the user are called, gives the pair of window and key before each call.
+        """
 
     # -- snapshots
 
     def snapshot_state(self, checkpoint_id: int, options: CheckpointOptions) -> OperatorSnapshot:
         snapshot = self._snapshot_subtask(self._next_position)
-        keys, watermark, tables = self._keys.columns(), self._watermark, KeyedTables.of(self.context)
+        keys, tables = self._keys.columns(), KeyedTables.of(self.context)
+        fired = FiredUntil.all(self._watermark) if self._progress is None else self._progress.fired_until()
         metadata = {_GRID: self._times.grid.encode()}
         for name, buffer in zip(self._INPUT_PARTS, self._buffers, strict=True):
             for captured in buffer.capture():
-                make = functools.partial(buffer_table, captured, watermark, keys, tables, metadata, self._where)
+                make = functools.partial(buffer_table, captured, fired, keys, tables, metadata, self._where)
                 snapshot.add_keyed(name, make, tables.owned)
         return snapshot
 
@@ -213,8 +231,10 @@ class BufferingWindowOperator(AlignedWindowOperator):
         if restored is None:
             return
         self._next_position = self._restore_subtask(restored)
+        self._fired_until = self._watermark
         for name, buffer in zip(self._INPUT_PARTS, self._buffers, strict=True):
             for part in same_rows(restored.keyed(name), _GRID, self._times.grid, label_of(self.context)):
-                buffer.restore(part, self._keys.restored_ids(part), self._watermark)
-        self._fired_until = self._watermark
+                fired_until = buffer.restore(part, self._keys.restored_ids(part), self._watermark)
+                self._fired_until = min(self._fired_until, fired_until)
+        self._has_unfired = self._fired_until < self._watermark
         self._await_clock()

@@ -37,13 +37,13 @@ class Layout(Struct):
 
     kind: Kind
     schema: pa.Schema
-    has_fired_ahead: bool
+    has_fired_otherwise: bool
     runs: list[SlicedRun]
 
     def has(self, rows: BufferedRows) -> bool:
         return (
             self.kind is rows.kind
-            and self.has_fired_ahead == (rows.fired_until is not None)
+            and self.has_fired_otherwise == (rows.fired_until is not None)
             and self.schema.equals(rows.data.schema, check_metadata=True)
         )
 
@@ -138,21 +138,71 @@ class RowBuffer:
         """All rows as they are now, by layout; nothing of it changes any more."""
         return [list(layout.runs) for layout in self._layouts]
 
-    def restore(self, part: StateRows, key_ids: Ids, watermark: int) -> None:
-        """Adds rows of a snapshot.
+    def restore(self, part: StateRows, key_ids: Ids, watermark: int) -> int:
+        """Adds rows of a snapshot. Gives the watermark until which windows have fired with all of them.
 
         Args:
-            watermark: of this subtask; that of the one which the rows come from may have been higher.
+            watermark: of this subtask; that of the one which the rows come from may have been higher, and it may have
+                fired for some keys only what was due.
         """
         fired_until = as_numpy(part.columns[_FIRED_UNTIL])
-        is_ahead = bool((fired_until > watermark).any())
-        rows = replace(restored_rows(part, key_ids), fired_until=fired_until if is_ahead else None)
+        is_different = bool((fired_until != watermark).any())
+        rows = replace(restored_rows(part, key_ids), fired_until=fired_until if is_different else None)
         self.add(SlicedRun.of_rows(rows, as_numpy(part.columns[_SLICE])))
+        return int(fired_until.min(initial=watermark))
+
+
+class FiredUntil(Struct, frozen=True):
+    """Until when windows had fired at a barrier, key by key."""
+
+    watermark: int
+    """For all keys but some."""
+    keys: Ids
+    """Those keys, which have fired in one window more."""
+    watermark_of_keys: int
+
+    @classmethod
+    def all(cls, watermark: int) -> FiredUntil:
+        """For all keys until the watermark."""
+        return cls(watermark, np.empty(0, np.int64), watermark)
+
+    def of(self, key_ids: Ids) -> Times:
+        fired_until = np.full(len(key_ids), self.watermark, np.int64)
+        fired_until[np.isin(key_ids, self.keys)] = self.watermark_of_keys
+        return fired_until
+
+
+class FiringProgress:
+    """How far windows have fired that are due at a watermark, window after window, in each key after key.
+
+    Args:
+        before: the watermark at which all windows that were due have fired.
+    """
+
+    def __init__(self, before: int) -> None:
+        self._before = before
+        self._last = before
+        """The last millisecond of the window that fires."""
+        self._keys: list[int] = []
+        """The keys that this window has fired for."""
+        self._next: int | None = None
+
+    def fires_next(self, last: int, key: int) -> None:
+        """The next to fire is the window that ends with that millisecond, for that key."""
+        if last != self._last:
+            self._last, self._keys = last, []
+        elif self._next is not None:
+            self._keys.append(self._next)
+        self._next = key
+
+    def fired_until(self) -> FiredUntil:
+        """Before the next fires."""
+        return FiredUntil(max(self._before, self._last - 1), np.array(self._keys, np.int64), self._last)
 
 
 def buffer_table(
     captured: Sequence[SlicedRun],
-    watermark: int,
+    fired: FiredUntil,
     keys: Columns | None,
     tables: KeyedTables,
     metadata: Mapping[str, bytes],
@@ -161,7 +211,6 @@ def buffer_table(
     """The rows of a layout as they were at a barrier, as a table; any thread may call it.
 
     Args:
-        watermark: at the barrier.
         where: names the operator in errors.
     """
     parts = [run.live() for run in captured]
@@ -170,7 +219,7 @@ def buffer_table(
     except pa.ArrowException:  # dictionaries may have too many values for one
         rows = concat_rows([part.without_dictionaries() for part in parts], where)
     starts = np.concatenate([run.slices() for run in captured])
-    fired_until = np.full(rows.num_rows, watermark, np.int64)
+    fired_until = fired.of(rows.key_ids)
     if rows.fired_until is not None:
         np.maximum(fired_until, rows.fired_until, out=fired_until)
     return rows_table(rows, {_SLICE: from_numpy(starts), _FIRED_UNTIL: from_numpy(fired_until)}, keys, tables, metadata)

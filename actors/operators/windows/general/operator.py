@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -55,6 +56,8 @@ class GeneralWindowOperator(TimedOperator):
     A *pane* is a key and a window. Contents, trigger state, timers and the function's own state are kept by pane; where
     windows merge, contents by the key and the window's state window.
     """
+
+    FIRES_IN_PIECES = True
 
     _PARTS = frozenset({state_parts.GENERAL})
 
@@ -243,10 +246,9 @@ class GeneralWindowOperator(TimedOperator):
     # -- timers
 
     def on_watermark(self, timestamp: Timestamp) -> None:
-        if timestamp > self._watermark:
-            self._watermark = timestamp
-            self._fire_due(timestamp)
-        self.output.emit_watermark(timestamp)
+        # Also if it was as high before: the snapshot that the operator comes from may have timers that had yet to fire.
+        self._watermark = max(self._watermark, timestamp)
+        self._begin_firing(partial(self.output.emit_watermark, timestamp))
 
     def end_keys(self) -> None:
         super().end_keys()
@@ -256,17 +258,20 @@ class GeneralWindowOperator(TimedOperator):
             self._begin_contents()
             self._contents.open()
 
-    def _fire_due(self, watermark: int) -> None:
-        for timer in self._timers.advance_watermark(Timestamp(watermark)):
-            self.context.cancellation.check()  # a trigger's timer may set the next one, without end
-            self._on_timer(timer, True)
-        self._end_round()
+    def _fire_due(self, watermark: int) -> Iterator[None]:
+        return self._fire_timers(self._timers.advance_watermark(Timestamp(watermark)), True)
 
     def _on_processing_time(self) -> None:
-        for timer in self._timers.due_processing_timers():
-            self.context.cancellation.check()
-            self._on_timer(timer, False)
+        steps = self._fire_timers(self._timers.due_processing_timers(), False)
+        self._pieces.make(steps, to_the_end=not self.context.fires_in_pieces)
         self._end_round()
+        self._pieces.end()
+
+    def _fire_timers(self, due: Iterator[Timer], is_event_time: bool) -> Iterator[None]:
+        for timer in due:
+            self.context.cancellation.check()  # a trigger's timer may set the next one, without end
+            self._on_timer(timer, is_event_time)
+            yield
 
     def _on_timer(self, timer: Timer, is_event_time: bool) -> None:
         key, window = timer.key

@@ -17,6 +17,9 @@ from flinkray.time.windows import Window
 from flinkray.transformations.operator_factories import WindowFactory
 from flinkray.types.records import MAX_TIMESTAMP
 
+_SESSIONS_AT_ONCE = 1_024
+"""So many keys and windows of sessions that fire become Python values at a time."""
+
 
 class RowSessionOperator(CallingOperator, SessionOperatorBase):
     """Folds the rows of each session into a list, a reduced value or an accumulator, and calls the user's function.
@@ -28,6 +31,8 @@ class RowSessionOperator(CallingOperator, SessionOperatorBase):
     def __init__(self, factory: WindowFactory) -> None:
         super().__init__(factory)
         self._calls = WindowCalls(factory)
+        self._fired: list[int] = []
+        """The sessions that have fired since the last pause."""
 
     def _make_contents(self) -> SessionContents:
         self._contents = FoldedSessions(self._calls.fold, self.context)
@@ -37,33 +42,41 @@ class RowSessionOperator(CallingOperator, SessionOperatorBase):
         super().process_batch(batch, input_index)
         self._calls.end_round()
 
-    def _fire_due(self, watermark: int) -> None:
-        if self._calls.has_clear:
-            self._fire_and_end(watermark)
-        else:
-            super()._fire_due(watermark)
-        self._calls.end_round()
-
-    def _fire_and_end(self, watermark: int) -> None:
-        """Fires sessions, and calls `clear` for those that are over, in the order of these times, as the function may
-        keep state by key."""
+    def _fire_due(self, watermark: int) -> Iterator[None]:
         due = self._store.due(watermark)
-        over = self._store.over(self._late_limit)
-        sessions, is_end = np.concatenate([due, over]), np.repeat([0, 1], [len(due), len(over)])
+        return self._fire_and_end(due, self._store.over(self._late_limit))
+
+    def _fire_and_end(self, due: SessionIds, over: SessionIds) -> Iterator[None]:
+        """Fires sessions, and calls `clear` for those that are over, in the order of these times, as the function may
+        keep state by key. (It is called again after a restore if a snapshot comes in between.)"""
+        to_clear = over if self._calls.has_clear else over[:0]
+        sessions, is_end = np.concatenate([due, to_clear]), np.repeat([0, 1], [len(due), len(to_clear)])
         starts, ends = self._store.windows(sessions)
         lasts = ends - 1
         lasts[len(due) :] = np.minimum(lasts[len(due) :], MAX_TIMESTAMP - self._lateness) + self._lateness
         order = order_by(lasts, starts, sessions, is_end)
-        contents = iter(self._contents.exposed(due))
-        for (key, group, window), has_ended in zip(
-            self._windows_of(sessions[order]), is_end[order].tolist(), strict=True
-        ):
-            if has_ended:
-                self._calls.clear(key, group, window)
-            else:
-                self._calls.fire(key, group, window, next(contents))
-        self._store.fired(due)
+        for begin in range(0, len(order), _SESSIONS_AT_ONCE):
+            some = order[begin : begin + _SESSIONS_AT_ONCE]
+            windows = self._windows_of(sessions[some])
+            for (key, group, window), session, has_ended in zip(windows, sessions[some], is_end[some], strict=True):
+                if has_ended:
+                    self._calls.clear(key, group, window)
+                else:
+                    (contents,) = self._contents.exposed(session[np.newaxis])
+                    self._calls.fire(key, group, window, contents)
+                    self._fired.append(session)
+                yield
+        self._note_fired()
         self._store.release(over)
+
+    def _end_round(self) -> None:
+        self._note_fired()
+        super()._end_round()
+
+    def _note_fired(self) -> None:
+        if self._fired:
+            self._store.fired(np.array(self._fired))
+            self._fired = []
 
     def _emit(self, sessions: SessionIds) -> None:
         for (key, group, window), contents in zip(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
@@ -106,9 +107,10 @@ class SessionOperatorBase(TimedOperator):
 
     # -- firing
 
-    def _fire_due(self, watermark: int) -> None:
+    def _fire_due(self, watermark: int) -> Iterator[None] | None:
         self._fire(self._store.due(watermark))
         self._store.release(self._store.over(self._late_limit))
+        return None
 
     def _earliest_end(self) -> int | None:
         return self._store.earliest_end()
@@ -136,4 +138,5 @@ class SessionOperatorBase(TimedOperator):
             return
         next_position = self._restore_subtask(restored)
         self._store.restore(state_rows(restored.keyed(_STATE)), next_position)
+        self._has_unfired = self._store.has_due(self._watermark)
         self._await_clock()

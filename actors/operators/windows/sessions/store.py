@@ -233,6 +233,11 @@ class SessionStore:
         """Says that these sessions have fired: they do so again only after another row."""
         self._table.has_fired[sessions] = True
 
+    def has_due(self, watermark: int) -> bool:
+        """Whether any session is to fire whose last millisecond is at or before this."""
+        sessions = self._table.open()
+        return bool((self.is_reached(sessions, watermark) & ~self._table.has_fired[sessions]).any())
+
     def earliest_end(self) -> int | None:
         """A time before which no session is due; None: no session waits."""
         last = self._waiting.earliest()

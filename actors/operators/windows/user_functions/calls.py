@@ -165,6 +165,8 @@ class CallingOperator(TimedOperator):
     """Mixed in before the base of an operator with `WindowCalls`: opens and closes them, and adds their state to its
     own."""
 
+    FIRES_IN_PIECES = True
+
     _calls: WindowCalls
 
     def setup(self, context: OperatorContext, output: Output) -> None:
@@ -182,6 +184,9 @@ class CallingOperator(TimedOperator):
     def process_batch(self, batch: Batch, input_index: int = 0) -> None:
         self._calls.check_keys(batch)
         super().process_batch(batch, input_index)
+
+    def _end_round(self) -> None:
+        self._calls.end_round()
 
     @property
     def current_watermark(self) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -88,13 +88,14 @@ FrozenContentsByKey = tuple[Mapping[Any, int], FrozenValues[dict[Any, Any]], fro
 
 
 def contents_table(
-    frozen: Mapping[int, FrozenContentsByKey], watermark: int, size: int, tables: KeyedTables
+    frozen: Mapping[int, FrozenContentsByKey], watermark: int, due: Collection[int], size: int, tables: KeyedTables
 ) -> KeyedTable:
     """The contents of windows at a barrier, a row per window and key; any thread may call it.
 
     Args:
         frozen: by window start.
         watermark: at the barrier.
+        due: the starts of windows that are due at the watermark and have fired for the keys only that are said to have.
     """
     starts: list[int] = []
     keys: list[Any] = []
@@ -102,12 +103,14 @@ def contents_table(
     key_groups: list[int] = []
     fired_until: list[int] = []
     for start, (frozen_groups, contents, fired) in frozen.items():
+        end = start + size - 1
+        others_until = min(watermark, end - 1) if start in due else watermark
         for key, value in contents.values.items():
             starts.append(start)
             keys.append(key)
             values.append(value)
             key_groups.append(frozen_groups[key])
-            fired_until.append(max(watermark, start + size - 1) if key in fired else watermark)
+            fired_until.append(max(watermark, end) if key in fired else others_until)
     columns = {
         "start": pa.array(starts, pa.int64()),
         "place": from_numpy(np.arange(len(starts))),

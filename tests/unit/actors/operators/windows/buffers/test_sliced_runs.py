@@ -154,7 +154,7 @@ def test_rows_with_which_windows_have_fired_are_not_merged_with_others_that_woul
     for number in range(20):
         rows = rows_of([number], 15 if number % 2 else None)
         buffer.add(SlicedRun.of_rows(rows, np.array([10])))
-    assert [layout.has_fired_ahead for layout in buffer.layouts] == [False, True]
+    assert [layout.has_fired_otherwise for layout in buffer.layouts] == [False, True]
     assert all(
-        (run.rows.fired_until is None) == (not each.has_fired_ahead) for each in buffer.layouts for run in each.runs
+        (run.rows.fired_until is None) == (not each.has_fired_otherwise) for each in buffer.layouts for run in each.runs
     )

@@ -1,0 +1,135 @@
+"""Many timers and windows that one watermark fires, of functions that take long: barriers come between them, and the
+job is cancelled."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flinkray import (
+    DataGenSource,
+    DataStream,
+    DiscardSink,
+    FileSink,
+    JobStatus,
+    KeyedProcessFunction,
+    ProcessWindowFunction,
+    SequenceField,
+    StreamExecutionEnvironment,
+    TumblingEventTimeWindows,
+    WatermarkStrategy,
+)
+from tests.support.saved_jobs import committed
+from tests.support.waiting import eventually
+
+KEYS = 500
+CALL_S = 0.02
+"""What one timer or window takes: all of one watermark take ten seconds."""
+LONGEST_MS = 3_000
+
+
+def wait() -> None:
+    threading.Event().wait(CALL_S)
+
+
+class Timers(KeyedProcessFunction):
+    def process_element(self, value: Any, ctx: Any) -> None:
+        ctx.timer_service().register_event_time_timer(KEYS - 1)
+
+    def on_timer(self, timestamp: int, ctx: Any) -> Iterator[Any]:
+        wait()
+        yield {"n": ctx.get_current_key()}
+
+
+class ClockTimers(Timers):
+    def process_element(self, value: Any, ctx: Any) -> None:
+        ctx.timer_service().register_processing_time_timer(0)
+
+
+class Windows(ProcessWindowFunction):
+    def process(self, key: Any, context: Any, elements: Iterable[Any]) -> Iterator[Any]:
+        wait()
+        yield {"n": key}
+
+
+def timers(rows: DataStream) -> DataStream:
+    return rows.key_by("n").process(Timers())
+
+
+def timers_of_the_clock(rows: DataStream) -> DataStream:
+    return rows.key_by("n").process(ClockTimers())
+
+
+def windows(rows: DataStream) -> DataStream:
+    return rows.key_by("n").window(TumblingEventTimeWindows.of(KEYS)).process(Windows())
+
+
+def folding_windows(rows: DataStream) -> DataStream:
+    windowed = rows.key_by("n").window(TumblingEventTimeWindows.of(KEYS))
+    return windowed.reduce(lambda left, _: left, Windows())
+
+
+def numbers(env: StreamExecutionEnvironment, count: int | None) -> DataStream:
+    strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner("n")
+    return env.from_source(
+        DataGenSource({"n": SequenceField()}, rows=count, rows_per_second=2_000), strategy, "numbers"
+    ).uid("numbers")
+
+
+def environment(options: dict[str, Any]) -> StreamExecutionEnvironment:
+    env = StreamExecutionEnvironment.get_execution_environment({"execution.target": "local", **options})
+    env.set_parallelism(1)
+    env.enable_checkpointing("300 ms")
+    return env
+
+
+PROGRAMS = [timers, timers_of_the_clock, windows, folding_windows]
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_checkpoints_complete_and_the_job_is_cancelled_while_functions_are_called(program: Any) -> None:
+    env = environment({"execution.checkpointing.unaligned.enabled": True})
+    program(numbers(env, None)).sink_to(DiscardSink())
+    client = env.execute_async()
+    try:
+        # Some have fired, and there are many more by then.
+        before = eventually(client.checkpoints, lambda seen: seen.counts.completed >= 1, deadline_s=60).counts.completed
+        overview = eventually(client.checkpoints, lambda seen: seen.counts.completed >= before + 4, deadline_s=60)
+        took = [each.duration_ms for each in overview.history if each.duration_ms is not None]
+        assert max(took) <= LONGEST_MS, took
+        begun = time.monotonic()
+        client.cancel()
+        eventually(client.status, lambda status: status is JobStatus.CANCELED, 60)
+        assert time.monotonic() - begun < LONGEST_MS / 1_000
+    finally:
+        client.close()
+
+
+@pytest.mark.parametrize("program", [timers, windows, folding_windows])
+def test_an_aligned_barrier_behind_the_watermark_comes_between_too(program: Any, tmp_path: Path) -> None:
+    """At the end of all rows there are none between the watermark and the barrier. What has not fired in the savepoint
+    fires in the job that goes on from it, and nothing twice."""
+    env = environment({})
+    program(numbers(env, KEYS)).uid("functions").sink_to(FileSink(tmp_path / "rows")).uid("files")
+    client = env.execute_async()
+    try:
+        eventually(client.progress, lambda seen: seen.records_out >= 20, deadline_s=60)
+        saved = client.stop_with_savepoint(str(tmp_path / "saved"), timeout=60)
+    finally:
+        client.close()
+    first = committed(tmp_path / "rows")
+    assert 0 < len(first) < KEYS
+    env = environment({"execution.state-recovery.path": saved})
+    program(numbers(env, KEYS)).uid("functions").sink_to(FileSink(tmp_path / "rows")).uid("files")
+    client = env.execute_async()
+    try:
+        client.result(timeout=60)
+    finally:
+        client.close()
+    assert committed(tmp_path / "rows") == Counter((n,) for n in range(KEYS))
