@@ -21,6 +21,7 @@ from flinkray.config.options import (
     FORCE_UNALIGNED_CHECKPOINTS,
     INCREMENTAL_CHECKPOINTS,
     INLINE_STATE_BYTES,
+    INTERRUPTIBLE_TIMERS,
     MAX_CONCURRENT_CHECKPOINTS,
     MIN_CHECKPOINT_INTERVAL_MS,
     RETAINED_CHECKPOINTS,
@@ -98,6 +99,7 @@ class CheckpointConfig:
     retention = _Setting(CHECKPOINT_RETENTION, ExternalizedCheckpointRetention)
     unaligned = _Setting(UNALIGNED_CHECKPOINTS, bool)
     force_unaligned = _Setting(FORCE_UNALIGNED_CHECKPOINTS, bool)
+    interruptible_timers = _Setting(INTERRUPTIBLE_TIMERS, bool)
     aligned_timeout = _Setting(ALIGNED_CHECKPOINT_TIMEOUT, int)
     directory = _Setting(CHECKPOINT_DIRECTORY, str)
     savepoint_directory = _Setting(SAVEPOINT_DIRECTORY, str)

@@ -49,6 +49,7 @@ SETTINGS: list[tuple[str, str, Any, Any]] = [
     ),
     ("unaligned", "execution.checkpointing.unaligned.enabled", True, True),
     ("force_unaligned", "execution.checkpointing.unaligned.forced", "true", True),
+    ("interruptible_timers", "execution.checkpointing.unaligned.interruptible-timers.enabled", "false", False),
     ("aligned_timeout", "execution.checkpointing.aligned-checkpoint-timeout", "1 s", 1_000),
     ("directory", "execution.checkpointing.dir", "s3://bucket/checkpoints", "s3://bucket/checkpoints"),
     ("savepoint_directory", "execution.checkpointing.savepoint-dir", "/savepoints", "/savepoints"),
