@@ -28,9 +28,9 @@ from flinkray import (
 from tests.support.saved_jobs import committed
 from tests.support.waiting import eventually
 
-KEYS = 500
+KEYS = 300
 CALL_S = 0.02
-"""What one timer or window takes: all of one watermark take ten seconds."""
+"""What one timer or window takes: all of one watermark take six seconds."""
 LONGEST_MS = 3_000
 
 

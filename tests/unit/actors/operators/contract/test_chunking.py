@@ -205,7 +205,7 @@ def simulated(call_ms: float, row_ms: float, seconds: float, seed: int = 0) -> t
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize(("call_ms", "row_ms"), [(1, 0), (10, 1e-4), (50, 0), (50, 1e-3), (200, 1e-3), (500, 0)])
 def test_chunks_grow_until_the_call_is_a_small_part_of_their_time(call_ms: float, row_ms: float, seed: int) -> None:
-    _, per_second = simulated(call_ms, row_ms, 600, seed)
+    _, per_second = simulated(call_ms, row_ms, 60 if call_ms < 10 else 600, seed)
     full = 131_072 / (call_ms + row_ms * 131_072) * 1_000
     assert per_second > 0.8 * full
 
