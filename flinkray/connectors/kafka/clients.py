@@ -14,8 +14,8 @@ TIMEOUT_S = 15.0
 _OWN = {
     "bootstrap.servers": "servers=",
     "group.id": "group_id=",
-    "enable.auto.commit": "commits_offsets=",
-    "enable.auto.offset.store": "commits_offsets=",
+    "enable.auto.commit": "group_id=",
+    "enable.auto.offset.store": "group_id=",
     "auto.offset.reset": "start=",
     "enable.partition.eof": "stop=",
 }

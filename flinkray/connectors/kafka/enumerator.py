@@ -70,12 +70,12 @@ class KafkaEnumerator(SplitEnumerator):
     def handle_split_request(self, subtask_index: int) -> None: ...
 
     def add_reader(self, subtask_index: int) -> None:
+        self._ready.discard(subtask_index)  # one that was started again has heard nothing
         self._assign()
 
     def add_splits_back(self, splits: Sequence[Any], subtask_index: int) -> None:
         for split in splits:
             self._waiting[self._owner(split)].append(split)
-        self._ready.discard(subtask_index)
         self._assign()
 
     def snapshot_state(self, checkpoint_id: int) -> KafkaEnumeratorState:
