@@ -267,6 +267,10 @@ class LoopSteps(_OfProcess):
         self.is_active = False
         """Whether the loop is in the middle of a step."""
 
+    def forget(self) -> None:
+        if abandon := getattr(self.loop, "abandon", None):
+            abandon()
+
     def run(self) -> None:
         process, loop = self._process, self.loop
         self.is_active = True

@@ -108,6 +108,16 @@ class EventLoop:
         if self._is_stuck or not self._ended.wait(CLOSE_GRACE_S):
             log.warning("%s does not end: a coroutine blocks its thread, which is left behind", self._name)
 
+    def abandon(self) -> None:
+        """Gives back sockets and selector, as the operating system does when a process dies; nothing runs any more.
+
+        A host that kills its processes only by name calls it. Left to the garbage collector, asyncio's loop may come
+        after its sockets, and cannot close.
+        """
+        self._ended.set()
+        if not self._loop.is_running():
+            self._loop.close()
+
     # -- Loop ----------------------------------------------------------------------------------------------------
 
     def step(self) -> bool:
@@ -187,11 +197,6 @@ class _ClockedLoop(asyncio.SelectorEventLoop):
         self._has_work = False
         self._due: list[float] = []
         super().__init__()
-
-    def __del__(self) -> None:
-        # A process that is killed in a simulation closes nothing.
-        if not self.is_closed():
-            self.close()
 
     def time(self) -> float:
         return self._clock.monotonic_ms() / 1000
