@@ -3,6 +3,7 @@ from .batches.batch import Batch
 from .config.configuration import Configuration
 from .connectors.collect.sink import CollectSink
 from .connectors.collection.source import ArrowSource, CollectionSource, PandasSource
+from .connectors.committer import CommitRequest, Committer
 from .connectors.datagen.source import DataGenSource, RandomField, SequenceField
 from .connectors.discard.sink import DiscardSink
 from .connectors.files.sink import FileSink
@@ -18,7 +19,7 @@ from .connectors.kafka.sink import KafkaSink
 from .connectors.kafka.source import KafkaSource
 from .connectors.print.sink import PrintSink
 from .connectors.sequence.source import SequenceSource
-from .connectors.sink import Committer, Sink, SinkWriter, SinkWriterContext
+from .connectors.sink import Sink, SinkWriter, SinkWriterContext
 from .connectors.socket.source import SocketSource
 from .connectors.source import (
     Boundedness,
@@ -217,6 +218,7 @@ __all__ = [
     "CollectSink",
     "CollectedRows",
     "CollectionSource",
+    "CommitRequest",
     "Committer",
     "Configuration",
     "ConfigurationError",

@@ -70,6 +70,7 @@ NAMES = {
     "RunningAggregateFactory@1": "flinkray.transformations.operator_factories:RunningAggregateFactory",
     "RunningColumnFactory@1": "flinkray.transformations.operator_factories:RunningColumnFactory",
     "SinkFactory@1": "flinkray.transformations.operator_factories:SinkFactory",
+    "GlobalCommitterFactory@1": "flinkray.transformations.operator_factories:GlobalCommitterFactory",
     "SourceFactory@1": "flinkray.transformations.operator_factories:SourceFactory",
     "TimestampsAndWatermarksFactory@1": "flinkray.transformations.operator_factories:TimestampsAndWatermarksFactory",
     "WhereFactory@1": "flinkray.transformations.operator_factories:WhereFactory",

@@ -20,7 +20,8 @@ from msgspec import Struct
 
 from actors.blocks.store import BLOCK_BYTES, BlockStore
 from flinkray.batches.batch import Batch
-from flinkray.connectors.sink import Committer, Sink, SinkWriter, SinkWriterContext
+from flinkray.connectors.committer import CommitRequest, Committer
+from flinkray.connectors.sink import Sink, SinkWriter, SinkWriterContext
 from flinkray.errors import InvalidProgramError, PartitionError
 from flinkray.types.records import Kind, RecordType
 
@@ -63,7 +64,7 @@ class Committable(Struct, frozen=True):
 class BlockSink(Sink):
     """A sink that writes blocks into a store.
 
-    `after_commit(store, is_last)` runs in the task after each commit, and may wait or raise.
+    `after_commit(store, is_last)` runs after each commit, and may wait or raise.
     """
 
     store: BlockStore
@@ -110,7 +111,7 @@ class BlockWriter(SinkWriter):
         self._write_block()
         self._has_ended = self._has_ended or end_of_input
 
-    def prepare_commit(self) -> list[Committable]:
+    def prepare_commit(self, checkpoint_id: int) -> list[Committable]:
         self._write_block()
         committable = Committable(
             store=self._store,
@@ -157,9 +158,9 @@ class BlockCommitter(Committer):
         self._store = store
         self._after_commit = after_commit
 
-    def commit(self, committables: Sequence[Committable]) -> None:
+    def commit(self, requests: Sequence[CommitRequest[Committable]]) -> None:
         has_own = has_last = False
-        for committable in committables:
+        for committable in (request.committable for request in requests):
             if committable.store.store_id == self._store.store_id:
                 has_own, has_last = True, has_last or committable.is_last
                 self._store.record(COMMITTED + committable.key, pickle.dumps(committable))

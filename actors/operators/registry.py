@@ -93,6 +93,13 @@ def _async(code: OperatorCode) -> Operator:
     return AsyncWaitOperator(code)
 
 
+def _global_committer(code: OperatorCode) -> Operator:
+    from actors.operators.sinks.global_committer import GlobalCommitterOperator
+
+    assert isinstance(code.factory, factories.GlobalCommitterFactory)
+    return GlobalCommitterOperator(code.factory)
+
+
 def _decode(code: OperatorCode) -> Operator:
     from actors.operators.functions.message_formats import DecodeOperator
 
@@ -115,6 +122,7 @@ def _of_factory(operator: Callable[[Any], Operator]) -> Callable[[OperatorCode],
 _OPERATORS: dict[type[factories.OperatorFactory], Callable[[OperatorCode], Operator]] = {
     factories.SourceFactory: _source,
     factories.SinkFactory: _sink,
+    factories.GlobalCommitterFactory: _global_committer,
     factories.TimestampsAndWatermarksFactory: _timestamps,
     factories.MapBatchesFactory: _of_factory(MapBatchesOperator),
     factories.ProjectFactory: _of_factory(ProjectOperator),

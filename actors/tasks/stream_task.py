@@ -87,7 +87,7 @@ class StreamTask:
         self._processor = MailboxProcessor(self._default_action, self._set_error)
         self._timers = TaskTimers(services.timers)
         settings = TaskSettings.of(deployment.configuration)
-        self._checkpoint_timers = TaskTimers(services.timers)
+        self._late_timers = TaskTimers(services.timers)
         self._end_condition = TaskEnd(deployment.has_checkpoints)
         head = head_config(deployment).operator_id
         self._written = SubtaskCheckpoints(deployment, services, head, settings.inline_state_bytes)
@@ -102,7 +102,14 @@ class StreamTask:
         self._is_done = False
         self._cancellation = Cancellation()
         self._environment = TaskEnvironment(
-            deployment, settings, services, self._figures, self._timers, self._cancellation, self._operator_acted
+            deployment,
+            settings,
+            services,
+            self._figures,
+            self._timers,
+            self._late_timers,
+            self._cancellation,
+            self._operator_acted,
         )
         self._chain: OperatorChain | None = None
         self._inputs: InputProcessor | None = None
@@ -296,7 +303,7 @@ class StreamTask:
             watch.stop()
         for writer in self._writers.values():
             writer.close()
-        self._checkpoint_timers.quiesce()
+        self._late_timers.quiesce()
         self._processor.close()
         if self._inputs is not None:
             self._inputs.close()
@@ -332,15 +339,20 @@ class StreamTask:
             self._end_data(inputs.should_drain)
         elif status is InputStatus.END_OF_INPUT:
             self._suspend(self._figures.idle)  # perhaps until a checkpoint is complete
-            if self._end_condition.may_end:
+            if not self._opened_chain.may_end:
+                self._waits_for_operator = True
+            elif self._end_condition.may_end:
                 # Behind triggers that wait in the mailbox, which the urgent notice that lets the task end has
                 # overtaken.
                 self._processor.main_executor.execute(self._end_of_input, "the end of all input")
         checkpoints.after_input()
 
     def _end_of_input(self) -> None:
-        if self._end_condition.may_end:  # no savepoint that stops the job was triggered in between
+        # No savepoint that stops the job was triggered in between, nor did a checkpoint become complete.
+        if self._end_condition.may_end and self._opened_chain.may_end:
             self._processor.all_actions_completed()
+        else:
+            self._wake()
 
     def _has_room(self) -> bool:
         """Whether outputs and operators take more; if not, suspends until they do or a barrier overtakes rows."""
@@ -433,7 +445,7 @@ class StreamTask:
 
     def _call_later(self, delay_ms: float, action: Callable[[], None], description: str) -> None:
         """Sets a timer that also fires after the end of data, but not while an operator waits for its mails."""
-        self._checkpoint_timers.call_later(max(0.0, delay_ms), action, self._processor.main_executor, description)
+        self._late_timers.call_later(max(0.0, delay_ms), action, self._processor.main_executor, description)
 
     # -- setting up ----------------------------------------------------------------------------------------------
 

@@ -76,6 +76,7 @@ class HarnessContext:
     cancellation: Cancellation = field(default_factory=Cancellation)
     backpressured_ms: float = 0.0
     latency_interval_ms: int = 0
+    commit_retries: int = 10
     state_options: StateOptions = StateOptions()
     has_checkpoints: bool = False
     is_batch: bool = False
@@ -112,7 +113,9 @@ class HarnessContext:
     def execute(self, mail: Callable[[], None], description: str) -> None:
         self.mails.append(mail)
 
-    def call_later(self, delay_ms: float, mail: Callable[[], None], description: str) -> HarnessTimer:
+    def call_later(
+        self, delay_ms: float, mail: Callable[[], None], description: str, *, even_after_data: bool = False
+    ) -> HarnessTimer:
         timer = HarnessTimer(self.clock.now + delay_ms, len(self.timers), mail)
         self.timers.append(timer)
         return timer

@@ -292,6 +292,14 @@ CLUSTER_ID = option("flinkray.cluster-id", _str, "", "Name of the session cluste
 METRICS_INTERVAL = option(
     "metrics.fetcher.update-interval", _duration, Millis(1_000), "How often tasks report their metrics.", unit="ms"
 )
+COMMITTER_RETRIES = option(
+    "sink.committer.retries",
+    _int,
+    10,
+    "How often a commit that a sink puts off is tried again, after 0.1 s, then twice as long each time up to 10 s, "
+    "before the job fails.",
+    valid=at_least(0),
+)
 LATENCY_INTERVAL = option(
     "metrics.latency.interval", _duration, Millis(0), "Time between latency markers; 0: none.", unit="ms"
 )

@@ -1,12 +1,12 @@
-"""The contract of a sink: one writer per subtask; for exactly-once sinks also what is prepared and committed."""
+"""The contract of a sink: one writer per subtask; for exactly-once sinks also who commits what writers prepare."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from typing import Any, Protocol
 
 from flinkray.batches.batch import Batch
+from flinkray.connectors.committer import Committer
 from flinkray.connectors.subtask import SubtaskContext
 
 
@@ -27,8 +27,16 @@ class SinkWriter(ABC):
     def flush(self, end_of_input: bool) -> None:
         """Writes through what is buffered: before a checkpoint, and at the end of input."""
 
-    def prepare_commit(self) -> list[Any]:
-        """The committables, which are committed once the coming checkpoint is complete. Picklable; empty: nothing."""
+    def prepare_commit(self, checkpoint_id: int) -> list[Any]:
+        """The committables, which are committed once that checkpoint is complete, or a later one.
+
+        Args:
+            checkpoint_id: the checkpoint whose barrier comes next; `committer.END_OF_INPUT` at the end of a job without
+                checkpoints.
+
+        Returns:
+            Picklable values; empty: there is nothing to commit.
+        """
         return []
 
     def snapshot_state(self, checkpoint_id: int) -> Any:
@@ -41,27 +49,6 @@ class SinkWriter(ABC):
     @abstractmethod
     def close(self) -> None:
         """Releases everything; called also when the task failed or was cancelled."""
-
-
-class Committer(ABC):
-    """Makes prepared output visible. All methods are called by the task's thread.
-
-    Committing the same twice must do no more than once, since a failure may repeat it.
-    """
-
-    @abstractmethod
-    def commit(self, committables: Sequence[Any]) -> None:
-        """Makes visible what writers have prepared.
-
-        Raises:
-            Exception: it cannot be done now; the job fails, and after a restart commits it again.
-        """
-
-    def abort(self, committables: Sequence[Any]) -> None:
-        """Drops what was prepared and is never going to be committed."""
-
-    def close(self) -> None:
-        """Releases everything."""
 
 
 class Sink(ABC):
@@ -82,5 +69,20 @@ class Sink(ABC):
         """
 
     def create_committer(self) -> Committer | None:
-        """What commits; None: the sink has no second phase, so what it writes is visible at once."""
+        """What commits, in each subtask, what the writer of that subtask prepared; None: nothing is committed there.
+
+        With neither this nor a global committer the sink has no second phase: what it writes is visible at once.
+        """
         return None
+
+    @property
+    def commits_globally(self) -> bool:
+        """Whether one committer gets what the writers of all subtasks prepared: `create_global_committer`."""
+        return False
+
+    def create_global_committer(self) -> Committer:
+        """What commits, once per checkpoint, what all writers prepared for it; called in one task of its own.
+
+        For systems that know one commit per checkpoint, such as tables in a lake.
+        """
+        raise NotImplementedError(f"{type(self).__name__} says that it commits globally, and has no global committer")

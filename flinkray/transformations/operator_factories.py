@@ -50,6 +50,8 @@ class OperatorFactory(Struct, frozen=True):
     default_strategy: ClassVar[ChainingStrategy] = ChainingStrategy.ALWAYS
     inputs: ClassVar[int] = 1
     """Number of logical inputs: 0 for a source, 2 for a co-operator."""
+    barriers_overtake: ClassVar[bool] = True
+    """Whether unaligned barriers may overtake the rows that wait for it."""
     is_row_function: ClassVar[bool] = False
     """Whether it works row by row, so that the runtime may fuse it with neighbours of its kind into one Python loop."""
     yields_to_mailbox: ClassVar[bool] = False
@@ -79,6 +81,14 @@ class SinkFactory(OperatorFactory, frozen=True):
     """Writes to a sink."""
 
     sink: Sink
+
+
+class GlobalCommitterFactory(OperatorFactory, frozen=True):
+    """Commits what the writers of a sink that commits globally have prepared."""
+
+    sink: Sink
+    barriers_overtake = False
+    default_strategy = ChainingStrategy.NEVER
 
 
 class TimestampsAndWatermarksFactory(OperatorFactory, frozen=True):

@@ -7,7 +7,13 @@ from collections.abc import Sequence
 
 from msgspec import structs
 
-from flinkray.transformations.operator_factories import OperatorFactory, SinkFactory, SourceFactory
+from flinkray.transformations.operator_factories import (
+    GlobalCommitterFactory,
+    OperatorFactory,
+    SinkFactory,
+    SourceFactory,
+)
+from flinkray.transformations.partitioning import GlobalPartitioner
 from flinkray.transformations.transformation import (
     PartitionTransformation,
     PhysicalTransformation,
@@ -32,7 +38,26 @@ def prepared(transformations: Sequence[Transformation]) -> tuple[Transformation,
     # Connected only now, so that a loop is copied as it is: the compiler refuses it by name.
     for each in copies.values():
         _connect(each, copies)
-    return tuple(copies[id(each)] for each in transformations)
+    return tuple(_with_global_committer(copies[id(each)]) for each in transformations)
+
+
+def _with_global_committer(writers: Transformation) -> Transformation:
+    """The transformation, and behind a sink that commits globally its committer, which then leads to the writers."""
+    if not isinstance(writers, PhysicalTransformation) or not isinstance(writers.factory, SinkFactory):
+        return writers
+    sink = writers.factory.sink
+    if not sink.commits_globally:
+        return writers
+    to_one = PartitionTransformation(name="Partition GLOBAL", input=writers, partitioner=GlobalPartitioner())
+    return PhysicalTransformation(
+        name=f"{writers.name}: Global Committer",
+        factory=GlobalCommitterFactory(sink),
+        input_transformations=(to_one,),
+        parallelism=1,
+        max_parallelism=1,
+        uid=None if writers.uid is None else f"{writers.uid}: Global Committer",
+        slot_sharing_group=writers.slot_sharing_group,
+    )
 
 
 def _connect(transformation: Transformation, copies: dict[int, Transformation]) -> None:

@@ -93,7 +93,9 @@ class _Builder:
         sharing = self._plan.slot_sharing[chain.head]
         members = [self._nodes[node_id] for node_id in chain.node_ids]
         gates = self._gates[chain.head]
-        overtake = all(self._downstream_mapper(edge) is not SubtaskStateMapper.UNSUPPORTED for edge in gates)
+        overtake = head.factory.barriers_overtake and all(
+            self._downstream_mapper(edge) is not SubtaskStateMapper.UNSUPPORTED for edge in gates
+        )
         return JobVertex(
             id=self._plan.vertex_id(chain),
             name=self._chain_name(chain),

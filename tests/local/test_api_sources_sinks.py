@@ -20,6 +20,7 @@ from flinkray import (
     ArrowSource,
     Batch,
     CollectionSource,
+    CommitRequest,
     Committer,
     Count,
     DataGenSource,
@@ -340,7 +341,7 @@ class LedgerWriter(SinkWriter):
     def write(self, batch: Batch) -> None:
         self.pending.extend(batch.data.column(0).to_pylist())
 
-    def prepare_commit(self) -> list[Any]:
+    def prepare_commit(self, checkpoint_id: int) -> list[Any]:
         pending, self.pending = self.pending, []
         return [tuple(pending)] if pending else []
 
@@ -349,8 +350,8 @@ class LedgerWriter(SinkWriter):
 
 
 class LedgerCommitter(Committer):
-    def commit(self, committables: Sequence[Any]) -> None:
-        ledger.extend(value for committable in committables for value in committable)
+    def commit(self, requests: Sequence[CommitRequest[Any]]) -> None:
+        ledger.extend(value for request in requests for value in request.committable)
 
 
 ledger: list[Any] = []

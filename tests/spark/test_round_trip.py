@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from tests.support.commits import requests_of
+
 pytest.importorskip("pyspark")
 
 from pyspark.sql import DataFrame, SparkSession
@@ -189,13 +191,13 @@ def test_a_committing_sink_hands_each_checkpoint_over_once_in_order(spark: Spark
     writer, committer = sink.create_writer(WriterContext()), sink.create_committer()
     for checkpoint, batch in zip((41, 42), batches, strict=False):
         writer.write(batch)
-        prepared = writer.prepare_commit()
+        prepared = writer.prepare_commit(1)
         writer.snapshot_state(checkpoint)
-        committer.commit(prepared)
-        committer.commit(prepared)
+        committer.commit(requests_of(prepared))
+        committer.commit(requests_of(prepared))
     writer.write(batches[2])
     writer.flush(end_of_input=True)
-    committer.commit(writer.prepare_commit())
+    committer.commit(requests_of(writer.prepare_commit(1)))
     numbers = [(number,) for number in range(30)]
     assert handed == [(41, numbers[:10]), (42, numbers[10:20]), (None, numbers[20:])]
 

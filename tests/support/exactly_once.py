@@ -31,10 +31,10 @@ from flinkray import (
     WatermarkStrategy,
 )
 from flinkray.batches.row_codec import decode
-from flinkray.connectors.sink import Committer
+from flinkray.connectors.committer import CommitRequest, Committer
 
 KINDS = ("stateless", "running", "tumbling", "sliding", "join")
-SINKS = ("ledger", "file")
+SINKS = ("ledger", "file", "global ledger")
 
 # Event time of neighbouring rows, and how far a row may be out of order.
 STEP_MS = 10
@@ -55,34 +55,50 @@ class LedgerSink(Sink):
     Committing or aborting one again has no effect; committing one that was aborted, or that never was, is an error.
     """
 
+    directory = "ledger"
+
     def __init__(self, storage: SimulatedStorage) -> None:
         self._storage = storage
 
     def create_writer(self, context: Any, restored: Any = None) -> SinkWriter:
-        return _LedgerWriter(self._storage, context)
+        return _LedgerWriter(self._storage, context, self.directory)
 
-    def create_committer(self) -> Committer:
+    def create_committer(self) -> Committer | None:
         return _LedgerCommitter(self._storage)
 
 
+class GlobalLedgerSink(LedgerSink):
+    """The same with one committer for all writers, which insists on the order of checkpoints."""
+
+    directory = "global ledger"
+    commits_globally = True
+
+    def create_committer(self) -> None:
+        return None
+
+    def create_global_committer(self) -> Committer:
+        return _OrderedCommitter(self._storage)
+
+
 class _LedgerWriter(SinkWriter):
-    def __init__(self, storage: SimulatedStorage, context: Any) -> None:
+    def __init__(self, storage: SimulatedStorage, context: Any, directory: str) -> None:
         self._filesystem = storage.filesystem()
         self._numbers = _numbers_of(storage)
         self._name = f"{context.subtask_index}-{context.attempt_number}"
         self._rows: list[Any] = []
-        self._filesystem.create_dir("ledger/pending", recursive=True)
-        self._filesystem.create_dir("ledger/committed", recursive=True)
+        self._pending, self._committed = f"{directory}/pending", f"{directory}/committed"
+        self._filesystem.create_dir(self._pending, recursive=True)
+        self._filesystem.create_dir(self._committed, recursive=True)
 
     def write(self, batch: Batch) -> None:
         self._rows.extend(tuple(row) if hasattr(row, "as_dict") else row for row in decode(batch))
 
-    def prepare_commit(self) -> list[Any]:
+    def prepare_commit(self, checkpoint_id: int) -> list[Any]:
         if not self._rows:
             return []
         name = f"{self._name}-{next(self._numbers)}"
         rows, self._rows = self._rows, []
-        prepared = Prepared(f"ledger/pending/{name}", f"ledger/committed/{name}")
+        prepared = Prepared(f"{self._pending}/{name}", f"{self._committed}/{name}")
         with self._filesystem.open_output_stream(prepared.pending, compression=None) as stream:
             stream.write(repr(rows).encode())
         return [prepared]
@@ -95,18 +111,41 @@ class _LedgerCommitter(Committer):
     def __init__(self, storage: SimulatedStorage) -> None:
         self._filesystem = storage.filesystem()
 
-    def commit(self, committables: Sequence[Prepared]) -> None:
-        for each in committables:
+    def commit(self, requests: Sequence[CommitRequest[Prepared]]) -> None:
+        for request in requests:
+            each = request.committable
             pending, committed = self._filesystem.get_file_info([each.pending, each.committed])
-            if pending.is_file:
-                self._filesystem.move(each.pending, each.committed)
-            elif not committed.is_file:
+            if committed.is_file:
+                request.already_committed()
+            elif not pending.is_file:
                 raise AssertionError(f"{each} is to be committed, and was aborted or never prepared")
+            elif _is_busy(each, request.attempt):
+                request.retry_later("the ledger is busy")
+            else:
+                self._filesystem.move(each.pending, each.committed)
 
     def abort(self, committables: Sequence[Prepared]) -> None:
         for each in committables:
             if self._filesystem.get_file_info(each.pending).is_file:
                 self._filesystem.delete_file(each.pending)
+
+
+class _OrderedCommitter(_LedgerCommitter):
+    def __init__(self, storage: SimulatedStorage) -> None:
+        super().__init__(storage)
+        self._last = -1
+
+    def commit(self, requests: Sequence[CommitRequest[Prepared]]) -> None:
+        (checkpoint_id,) = {request.checkpoint_id for request in requests}
+        assert checkpoint_id > self._last or all(request.attempt > 0 for request in requests)
+        self._last = checkpoint_id
+        super().commit(requests)
+
+
+def _is_busy(prepared: Prepared, attempt: int) -> bool:
+    """Whether the ledger puts a commit off: every third one, up to three times."""
+    number = int(prepared.pending.rpartition("-")[2])
+    return number % 3 == 0 and attempt < number % 4
 
 
 _counters: dict[str, itertools.count[int]] = {}
@@ -147,7 +186,7 @@ class ExactlyOnceJob:
         self.environment = StreamExecutionEnvironment.get_execution_environment(Configuration(self._options()))
         stream = getattr(self, f"_{self.kind}")()
         for sink in self.sinks:
-            stream.sink_to(LedgerSink(self.storage) if sink == "ledger" else self._file_sink())
+            stream.sink_to(self._new_sink(sink))
 
     def __str__(self) -> str:
         return f"seed {self.seed}: {self.kind} into {self.sink}, parallelism {self.parallelism}, {self.rows} rows"
@@ -160,7 +199,7 @@ class ExactlyOnceJob:
     def committed(self, sink: str = "") -> Counter[Any]:
         """What is in the sink (by default the first one) and can be seen by readers."""
         sink = sink or self.sink
-        directory = "ledger/committed/" if sink == "ledger" else "files/"
+        directory = "files/" if sink == "file" else f"{sink}/committed/"
         return Counter(
             row
             for path, content in self.storage.files.items()
@@ -170,7 +209,7 @@ class ExactlyOnceJob:
 
     def _rows_in(self, sink: str, content: bytes) -> Sequence[Any]:
         if content not in self._known:
-            read = _rows_of_ledger if sink == "ledger" else _rows_of_parquet
+            read = _rows_of_parquet if sink == "file" else _rows_of_ledger
             self._known[content] = read(content)
         return self._known[content]
 
@@ -268,8 +307,10 @@ class ExactlyOnceJob:
         joined = left.join(right).where("key").equal_to("key").window(TumblingEventTimeWindows.of(size))
         return joined.apply(lambda a, b: {"left": a.value, "right": b.value})
 
-    def _file_sink(self) -> FileSink:
-        return FileSink("files", filesystem=self.storage.filesystem())
+    def _new_sink(self, sink: str) -> Sink:
+        if sink == "file":
+            return FileSink("files", filesystem=self.storage.filesystem())
+        return (LedgerSink if sink == "ledger" else GlobalLedgerSink)(self.storage)
 
 
 def _starts(time: int, size: int, slide: int) -> list[int]:

@@ -11,6 +11,7 @@ from typing import Any
 from flinkray.batches.batch import Batch
 from flinkray.connectors.sink import Sink
 from flinkray.connectors.source import ReaderStatus, Source, SourceBatch, SourceReader, SplitEnumerator
+from tests.support.commits import requests_of
 
 
 @dataclass
@@ -142,6 +143,6 @@ def write_all(sink: Sink, batches_per_subtask: Sequence[Sequence[Batch]]) -> Non
         for batch in batches:
             writer.write(batch)
         writer.flush(end_of_input=True)
-        committer.commit(writer.prepare_commit())
+        committer.commit(requests_of(writer.prepare_commit(1)))
         committer.close()
         writer.close()

@@ -29,6 +29,7 @@ from flinkray import (
     Boundedness,
     CollectionSource,
     CollectSink,
+    CommitRequest,
     Committer,
     Count,
     CountDistinct,
@@ -509,7 +510,7 @@ class _LedgerWriter(SinkWriter):
     def flush(self, end_of_input: bool = False) -> None:
         self._is_ending |= end_of_input
 
-    def prepare_commit(self) -> list[Prepared]:
+    def prepare_commit(self, checkpoint_id: int) -> list[Prepared]:
         self._prepared += 1
         if self._prepared % 2 and not self._is_ending:
             return []
@@ -530,8 +531,8 @@ class _LedgerCommitter(Committer):
     def __init__(self, system: fs.FileSystem) -> None:
         self._system = system
 
-    def commit(self, committables: Sequence[Prepared]) -> None:
-        for each in committables:
+    def commit(self, requests: Sequence[CommitRequest[Prepared]]) -> None:
+        for each in (request.committable for request in requests):
             with suppress(FileNotFoundError):  # it was committed before
                 self._system.move(each.hidden, each.final)
 

@@ -161,14 +161,24 @@ class OperatorContext(Protocol):
     def latency_interval_ms(self) -> int:
         """Time between the latency markers of a source; 0: none."""
 
+    @property
+    def commit_retries(self) -> int:
+        """How often a commit may be put off before the job fails."""
+
     def random(self, name: str) -> random.Random:
         """A generator of random numbers for this use alone, seeded where the host is."""
 
     def execute(self, mail: Callable[[], None], description: str) -> None:
         """Runs `mail` in the task's thread; may be called from any thread."""
 
-    def call_later(self, delay_ms: float, mail: Callable[[], None], description: str) -> Any:
-        """Runs `mail` in the task's thread after `delay_ms`, unless the task has ended by then; gives a Cancellable."""
+    def call_later(
+        self, delay_ms: float, mail: Callable[[], None], description: str, *, even_after_data: bool = False
+    ) -> Any:
+        """Runs `mail` in the task's thread after `delay_ms`, unless the task has ended by then; gives a Cancellable.
+
+        Args:
+            even_after_data: also once all rows are processed and `finish` was called, where the mail emits nothing.
+        """
 
     def yield_to_mailbox(self) -> None:
         """Runs one other mail of this task, and waits for one: so an operator waits for what a mail brings."""
@@ -255,6 +265,11 @@ class Operator(ABC):
         Looked at before each chunk of input, and again after each mail of this operator, so that whatever makes it
         True must happen in one (a coordinator event, `execute`, `call_later`).
         """
+        return True
+
+    @property
+    def may_end(self) -> bool:
+        """Whether the task may end when it has no more input; looked at again after each mail of this operator."""
         return True
 
     @property

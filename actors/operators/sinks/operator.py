@@ -8,26 +8,29 @@ from typing import Any, NoReturn
 from actors.operators.contract.connector_context import ConnectorContext
 from actors.operators.contract.operator import Operator, OperatorContext, Output
 from actors.operators.sinks.collect_writer import CollectWriter
+from actors.operators.sinks.commits import COMMITTABLES, Commits
+from actors.operators.sinks.committables import encode_committables
 from actors.protocol.elements import CheckpointOptions, LatencyMarker
 from actors.protocol.operator_events import RowsPersisted, RowsTaken
 from actors.state.snapshots.snapshot import OperatorSnapshot, RestoredState
 from actors.user_code.errors import NO_VALUE, raise_attributed
 from actors.user_code.functions import TaskRuntimeContext, UserFunctions
 from flinkray.batches.batch import Batch
+from flinkray.batches.row_codec import short_repr
+from flinkray.connectors.committer import END_OF_INPUT
 from flinkray.connectors.functions.sink import SinkFunctionSink
-from flinkray.connectors.sink import Committer, SinkWriter
+from flinkray.connectors.sink import SinkWriter
 from flinkray.transformations.operator_factories import SinkFactory
 from flinkray.types.records import Timestamp
 from graphs.job_graph import OperatorCode
 
-_COMMITTABLES = "committables"
-"""Name of the part with (checkpoint id, committables) of everything that is prepared and not yet committed."""
 _WRITER = "writer"
 
 
 class SinkOperator(Operator):
     """The end of a chain. After Flink's two-phase commit: what a writer prepares belongs to the checkpoint before whose
-    barrier it was written, and is committed when that one, or a later one, is complete.
+    barrier it was written, and is committed when that one, or a later one, is complete: here, or by the sink's global
+    committer, to which it goes before the barrier.
 
     Without checkpoints it is committed when the input has ended. A task that fails or is cancelled commits nothing;
     what no checkpoint has is aborted then. What a checkpoint has is committed by the attempt that starts from it, which
@@ -39,21 +42,21 @@ class SinkOperator(Operator):
         assert isinstance(factory, SinkFactory)
         self._sink = factory.sink
         self._collects = bool(getattr(factory.sink, "needs_coordinator", False))
-        self._restored_committables: list[Any] = []
-        self._restored_states: list[Any] | None = None
-        self._is_rescaled = False
-        self._restored_id = 0
+        self._restored: RestoredState | None = None
         self._writer: SinkWriter | None = None
-        self._committer: Committer | None = None
-        self._prepared: dict[int, list[Any]] = {}
-        """Checkpoint -> the committables that its completion commits, ascending. Those of a checkpoint that failed are
-        committed with the next one."""
+        self._commits: Commits | None = None
         self._unprotected: list[Any] = []
         """Committables that no checkpoint has, and that are aborted if the task fails."""
 
     @property
     def is_available(self) -> bool:
-        return not isinstance(self._writer, CollectWriter) or self._writer.is_available
+        if isinstance(self._writer, CollectWriter):
+            return self._writer.is_available
+        return self._commits is None or self._commits.keeps_up
+
+    @property
+    def may_end(self) -> bool:
+        return self._commits is None or self._commits.is_settled
 
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)
@@ -61,39 +64,29 @@ class SinkOperator(Operator):
         self._functions = UserFunctions(context, functions)
 
     def initialize_state(self, restored: RestoredState | None) -> None:
-        self._restore(restored)
+        self._restored = restored
         self._functions.initialize_state(restored)
 
-    def _restore(self, restored: RestoredState | None) -> None:
-        if restored is not None:
-            self._restored_committables = [each for _, prepared in restored.items(_COMMITTABLES) for each in prepared]
-            self._restored_states = restored.items(_WRITER)
-            self._is_rescaled = restored.is_rescaled
-            self._restored_id = restored.checkpoint_id
-
     def open(self) -> None:
-        committables, self._restored_committables = self._restored_committables, []
-        states, self._restored_states = self._restored_states, None
+        restored, self._restored = self._restored, None
         try:
             if self._collects:
-                self._writer = self._collect_writer(states)
+                self._writer = self._collect_writer(restored)
                 return
-            self._committer = self._sink.create_committer()
-            self._commit(committables)
+            self._open_commits(restored)
             self._functions.open(TaskRuntimeContext(self.context))
+            states = None if restored is None else restored.items(_WRITER)
             self._writer = self._sink.create_writer(ConnectorContext(self.context), states)
         except BaseException as error:
             self._raise(error)
 
     def recover_finished(self, restored: RestoredState) -> None:
         """Commits what the checkpoint has, and brings the driver the rows that it has."""
-        self._restore(restored)
         try:
             if self._collects:
-                self._collect_writer(self._restored_states).close()
+                self._collect_writer(restored).close()
                 return
-            self._committer = self._sink.create_committer()
-            self._commit(self._restored_committables)
+            self._open_commits(restored)
         except BaseException as error:
             self._raise(error)
         finally:
@@ -106,7 +99,9 @@ class SinkOperator(Operator):
             self._raise(error)
 
     def on_watermark(self, timestamp: Timestamp) -> None:
-        """Watermarks end here."""
+        """Watermarks end here, but for a global committer, which is behind."""
+        if self._sink.commits_globally:
+            self.output.emit_watermark(timestamp)
 
     def process_status(self, is_idle: bool, input_index: int = 0) -> None:
         """Statuses end here."""
@@ -127,15 +122,29 @@ class SinkOperator(Operator):
     def finish(self) -> None:
         try:
             self._opened_writer.flush(end_of_input=True)
-            if not self.context.has_checkpoints:
-                self._unprotected = self._opened_writer.prepare_commit()
-                self._commit_prepared(None)
-                self._commit(self._unprotected)
+            if self.context.has_checkpoints:
+                return
+            prepared = self._opened_writer.prepare_commit(END_OF_INPUT)
+            if self._sink.commits_globally:
+                self.output.emit(encode_committables(END_OF_INPUT, prepared))
+            elif prepared or self._commits is not None:
+                self._unprotected = prepared
+                commits = self._commits_of(prepared)
+                commits.add(END_OF_INPUT, prepared)
+                commits.complete_and_wait(END_OF_INPUT)
                 self._unprotected = []
         except BaseException as error:
             self._raise(error)
 
     # -- checkpoints ---------------------------------------------------------------------------------------------
+
+    def prepare_barrier(self, checkpoint_id: int) -> None:
+        if not self._sink.commits_globally:
+            return
+        try:
+            self.output.emit(encode_committables(checkpoint_id, self._prepare(checkpoint_id)))
+        except BaseException as error:
+            self._raise(error)
 
     def snapshot_state(self, checkpoint_id: int, options: CheckpointOptions) -> OperatorSnapshot:
         snapshot = OperatorSnapshot()
@@ -144,10 +153,9 @@ class SinkOperator(Operator):
             if isinstance(writer, CollectWriter):
                 snapshot.add_list(_WRITER, [writer.snapshot(checkpoint_id)])
                 return snapshot
-            writer.flush(end_of_input=False)
-            if prepared := writer.prepare_commit():
-                self._prepared[checkpoint_id] = list(prepared)
-            snapshot.add_list(_COMMITTABLES, self._prepared.items())
+            if not self._sink.commits_globally and (prepared := self._prepare(checkpoint_id)):
+                self._commits_of(prepared).add(checkpoint_id, prepared)
+            snapshot.add_list(COMMITTABLES, () if self._commits is None else self._commits.committables())
             state = writer.snapshot_state(checkpoint_id)
             if state is not None:
                 snapshot.add_list(_WRITER, [state])
@@ -157,20 +165,19 @@ class SinkOperator(Operator):
         return snapshot
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
-        try:
-            self._commit_prepared(checkpoint_id)
-            self._opened_writer.notify_checkpoint_complete(checkpoint_id)
-        except BaseException as error:
-            self._raise(error)
+        if self._commits is None:
+            self._on_committed(checkpoint_id)
+        else:
+            self._commits.complete(checkpoint_id)
 
     def close(self) -> None:
         writer, self._writer = self._writer, None
-        committer, self._committer = self._committer, None
+        commits, self._commits = self._commits, None
         steps: list[Callable[[], None]] = []
-        if committer is not None:
+        if commits is not None:
             if self._unprotected:
-                steps.append(lambda: committer.abort(self._unprotected))
-            steps.append(committer.close)
+                steps.append(lambda: commits.abort(self._unprotected))
+            steps.append(commits.close)
         if writer is not None:
             steps.append(writer.close)
         steps.append(self._functions.close)
@@ -180,27 +187,39 @@ class SinkOperator(Operator):
 
     # -- inside --------------------------------------------------------------------------------------------------
 
-    def _commit_prepared(self, up_to: int | None) -> None:
-        """Commits what was prepared for that checkpoint and all before it; None: for all."""
-        due = [each for each in self._prepared if up_to is None or each <= up_to]
-        self._commit([each for checkpoint_id in due for each in self._prepared[checkpoint_id]])
-        for checkpoint_id in due:
-            del self._prepared[checkpoint_id]
+    def _open_commits(self, restored: RestoredState | None) -> None:
+        """Commits what is restored, before anything is written."""
+        committer = self._sink.create_committer()
+        if committer is not None:
+            self._commits = Commits(self.context, committer, self._raise, self._on_committed)
+        if restored is not None and (waiting := restored.items(COMMITTABLES)):
+            self._commits_of(waiting).restore(waiting)
 
-    def _commit(self, committables: list[Any]) -> None:
-        if not committables:
+    def _on_committed(self, checkpoint_id: int) -> None:
+        # What was restored is committed before there is a writer, and the end of input is no checkpoint.
+        if self._writer is None or checkpoint_id == END_OF_INPUT:
             return
-        if self._committer is None:
+        try:
+            self._writer.notify_checkpoint_complete(checkpoint_id)
+        except BaseException as error:
+            self._raise(error)
+
+    def _prepare(self, checkpoint_id: int) -> list[Any]:
+        self._opened_writer.flush(end_of_input=False)
+        return self._opened_writer.prepare_commit(checkpoint_id)
+
+    def _commits_of(self, committables: list[Any]) -> Commits:
+        if self._commits is None:
             raise TypeError(
                 f"the writer of {type(self._sink).__name__} prepares commits, but the sink has no committer: let "
-                "create_committer return one"
+                f"create_committer return one, which commits such as {short_repr(committables[0])}"
             )
-        self._committer.commit(committables)
+        return self._commits
 
-    def _collect_writer(self, states: list[Any] | None) -> CollectWriter:
+    def _collect_writer(self, restored: RestoredState | None) -> CollectWriter:
         writer = CollectWriter(self.context)
-        if states is not None:
-            writer.restore(states, self._is_rescaled, self._restored_id)
+        if restored is not None:
+            writer.restore(restored.items(_WRITER), restored.is_rescaled, restored.checkpoint_id)
         return writer
 
     @property

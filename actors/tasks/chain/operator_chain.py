@@ -128,6 +128,11 @@ class OperatorChain:
         return not self._gating or all(operator.is_available for operator in self._gating)
 
     @property
+    def may_end(self) -> bool:
+        """Whether no operator has something left to do that needs no rows, such as a commit."""
+        return all(operator.may_end for operator in self._operators.values())
+
+    @property
     def is_firing(self) -> bool:
         """Whether what is due in an operator has fired in part only: no input is to be processed before the rest."""
         return any(operator.is_firing for operator in self._in_pieces)

@@ -62,6 +62,7 @@ class TaskOperatorContext:
         self.auto_watermark_interval_ms = settings.auto_watermark_interval_ms
         self.allows_unaligned_splits = settings.allows_unaligned_splits
         self.latency_interval_ms = settings.latency_interval_ms
+        self.commit_retries = settings.commit_retries
         self.job_parameters = settings.job_parameters
         self.chunk_limit = chunk_limit
         self.cancellation = environment.cancellation
@@ -86,8 +87,11 @@ class TaskOperatorContext:
     def execute(self, mail: Callable[[], None], description: str) -> None:
         self._executor.execute(self._announced(mail), description)
 
-    def call_later(self, delay_ms: float, mail: Callable[[], None], description: str) -> Cancellable:
-        return self._environment.timers.call_later(delay_ms, self._announced(mail), self._executor, description)
+    def call_later(
+        self, delay_ms: float, mail: Callable[[], None], description: str, *, even_after_data: bool = False
+    ) -> Cancellable:
+        timers = self._environment.late_timers if even_after_data else self._environment.timers
+        return timers.call_later(delay_ms, self._announced(mail), self._executor, description)
 
     def _announced(self, mail: Callable[[], None]) -> Callable[[], None]:
         """The mail, after which the task hears that the operator has acted."""

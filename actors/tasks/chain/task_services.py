@@ -100,6 +100,8 @@ class TaskEnvironment(Struct, frozen=True):
     services: TaskServices
     figures: TaskFigures
     timers: TaskTimers
+    late_timers: TaskTimers
+    """Those that fire also after the end of data."""
     cancellation: Cancellation
     operator_acted: Callable[[], None]
     """Called after each mail of an operator, as the operator may want input again."""

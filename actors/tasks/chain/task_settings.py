@@ -26,6 +26,7 @@ class TaskSettings(Struct, frozen=True, kw_only=True):
     batch_bytes: int
     auto_watermark_interval_ms: int
     allows_unaligned_splits: bool
+    commit_retries: int
     latency_interval_ms: int
     latency_granularity: Granularity
     latency_history_size: int
@@ -50,6 +51,7 @@ class TaskSettings(Struct, frozen=True, kw_only=True):
             batch_bytes=configuration.get(options.BATCH_BYTES),
             auto_watermark_interval_ms=configuration.get(options.AUTO_WATERMARK_INTERVAL),
             allows_unaligned_splits=configuration.get(options.ALLOW_UNALIGNED_SPLITS),
+            commit_retries=configuration.get(options.COMMITTER_RETRIES),
             latency_interval_ms=configuration.get(options.LATENCY_INTERVAL),
             latency_granularity=Granularity(configuration.get(options.LATENCY_GRANULARITY)),
             latency_history_size=configuration.get(options.LATENCY_HISTORY_SIZE),

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 from pyarrow import fs
 
-from flinkray.connectors.sink import Committer, SinkWriterContext
+from flinkray.connectors.committer import CommitRequest, Committer
+from flinkray.connectors.sink import SinkWriterContext
 from flinkray.errors import FlinkrayError
 
 log = logging.getLogger(__name__)
@@ -101,8 +102,9 @@ class FileCommitter(Committer):
     def __init__(self, system: fs.FileSystem) -> None:
         self._filesystem = system
 
-    def commit(self, committables: Sequence[FileCommittable | AbandonedFiles]) -> None:
-        for committable in committables:
+    def commit(self, requests: Sequence[CommitRequest[FileCommittable | AbandonedFiles]]) -> None:
+        for request in requests:
+            committable = request.committable
             if isinstance(committable, AbandonedFiles):
                 self._remove(committable.paths)
             elif not self._is_moved(committable):

@@ -16,10 +16,11 @@ from pyarrow import fs
 
 from flinkray.batches.batch import FEW_ROWS, Batch
 from flinkray.batches.sizes import data_bytes
+from flinkray.connectors.committer import Committer
 from flinkray.connectors.files.commits import AbandonedFiles, FileCommittable, FileCommitter, FileNames, delete_file
 from flinkray.connectors.files.paths import PathLike, resolve
 from flinkray.connectors.formats.json_lines import to_json_lines
-from flinkray.connectors.sink import Committer, Sink, SinkWriter, SinkWriterContext
+from flinkray.connectors.sink import Sink, SinkWriter, SinkWriterContext
 from flinkray.errors import InvalidProgramError, TypeMismatchError, did_you_mean, operator_label
 from flinkray.types.nested import with_items
 from flinkray.types.records import Kind
@@ -146,7 +147,7 @@ class _FileWriter(SinkWriter):
     def flush(self, end_of_input: bool) -> None:
         self._has_ended = end_of_input
 
-    def prepare_commit(self) -> list[Any]:
+    def prepare_commit(self, checkpoint_id: int) -> list[Any]:
         while self._open:
             self._finish_oldest()
         for file in self._complete:

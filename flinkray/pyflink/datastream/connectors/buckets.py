@@ -10,9 +10,13 @@ import numpy as np
 import pyarrow.compute as pc
 
 from flinkray.batches.batch import Batch
+from flinkray.connectors.committer import Committer
 from flinkray.connectors.files.sink import FileSink
-from flinkray.connectors.sink import Committer, Sink, SinkWriter, SinkWriterContext
+from flinkray.connectors.sink import Sink, SinkWriter, SinkWriterContext
 from flinkray.filesystems import join
+
+_ANY_CHECKPOINT = -1
+"""Files are rolled at any time, and say nothing of their checkpoint."""
 
 
 @dataclass(frozen=True)
@@ -117,7 +121,7 @@ class _BucketsWriter(SinkWriter):
         for bucket in self._buckets.values():
             bucket.writer.flush(end_of_input)
 
-    def prepare_commit(self) -> list[Any]:
+    def prepare_commit(self, checkpoint_id: int) -> list[Any]:
         for bucket in self._buckets.values():
             self._end_file(bucket)
         ended, self._ended = self._ended, []
@@ -148,6 +152,6 @@ class _BucketsWriter(SinkWriter):
 
     def _end_file(self, bucket: _Bucket) -> None:
         # What a writer has prepared is not its own any more, so that this one has to give it up when it closes.
-        self._ended.extend(bucket.writer.prepare_commit())
+        self._ended.extend(bucket.writer.prepare_commit(_ANY_CHECKPOINT))
         bucket.nbytes = 0
         bucket.opened_ms = None

@@ -15,6 +15,7 @@ from actors.spark.spill import SpillBlockStore
 from flinkray.batches.batch import Batch
 from flinkray.errors import InvalidProgramError
 from flinkray.types.records import Kind
+from tests.support.commits import requests_of
 from tests.support.spark_io import WriterContext
 
 
@@ -39,7 +40,7 @@ def rows_of(store: Any) -> list[int]:
 def prepared(writer: Any, checkpoint_id: int) -> list[Committable]:
     """At a barrier; as the snapshot gives it back."""
     writer.flush(end_of_input=False)
-    committables = writer.prepare_commit()
+    committables = writer.prepare_commit(1)
     writer.snapshot_state(checkpoint_id)
     restored: list[Committable] = pickle.loads(pickle.dumps(committables))
     return restored
@@ -56,7 +57,7 @@ def test_attempts_of_one_number_replace_nothing_of_each_other(tmp_path: Path) ->
     for checkpoint_id in (1, 2):
         writer = sink.create_writer(WriterContext())
         writer.write(batch(checkpoint_id))
-        sink.create_committer().commit(prepared(writer, checkpoint_id))
+        sink.create_committer().commit(requests_of(prepared(writer, checkpoint_id)))
         writer.close()
     assert rows_of(store) == [1, 2]
 
@@ -68,7 +69,7 @@ def test_without_checkpoints_the_attempt_that_began_last_counts_whoever_numbered
         writer = sink.create_writer(Clock())
         writer.write(batch(*values))
         writer.flush(end_of_input=True)
-        sink.create_committer().commit(writer.prepare_commit())
+        sink.create_committer().commit(requests_of(writer.prepare_commit(1)))
     assert rows_of(store) == [3]
 
 
@@ -94,10 +95,10 @@ def test_rows_that_wait_for_an_earlier_submission_are_not_forgotten_in_silence(t
     waiting = prepared(writer, 1)
     sink = BlockSink(SpillBlockStore.create(str(tmp_path)))
     with pytest.raises(InvalidProgramError, match=r"^2 rows wait for a commit to the driver of an earlier submission"):
-        sink.create_committer().commit(waiting)
+        sink.create_committer().commit(requests_of(waiting))
     former.store.close()
     with pytest.raises(InvalidProgramError, match="without the state of this sink"):
-        sink.create_committer().commit(waiting)
+        sink.create_committer().commit(requests_of(waiting))
 
 
 def test_a_savepoint_whose_rows_the_earlier_driver_has_can_be_restored(tmp_path: Path) -> None:
@@ -105,9 +106,9 @@ def test_a_savepoint_whose_rows_the_earlier_driver_has_can_be_restored(tmp_path:
     writer = former.create_writer(WriterContext())
     writer.write(batch(1))
     with_rows, without = prepared(writer, 1), prepared(writer, 2)
-    former.create_committer().commit(with_rows)
+    former.create_committer().commit(requests_of(with_rows))
     sink = BlockSink(SpillBlockStore.create(str(tmp_path)))
-    sink.create_committer().commit(with_rows + without)
+    sink.create_committer().commit(requests_of(with_rows + without))
     assert committed(sink.store) == []
     assert rows_of(former.store) == [1]
 
@@ -132,15 +133,15 @@ def test_every_row_counts_once_and_in_order_whatever_fails(seed: int, tmp_path: 
             if draw.random() < 0.7:  # complete
                 last = row, list(waiting)
             if draw.random() < 0.6 and last[0] == row:  # and the notice arrives
-                sink.create_committer().commit(waiting)
+                sink.create_committer().commit(requests_of(waiting))
                 waiting = []
             continue
         if draw.random() < 0.5:
             writer.close()  # else the task is killed, or goes on unseen
         Clock.now += draw.randrange(2)
         row, committables = last
-        sink.create_committer().commit(committables)
+        sink.create_committer().commit(requests_of(committables))
         writer, waiting = sink.create_writer(Clock(attempt_number=draw.randrange(3))), []
     waiting += prepared(writer, checkpoint_id + 1)
-    sink.create_committer().commit(waiting)
+    sink.create_committer().commit(requests_of(waiting))
     assert rows_of(store) == list(range(row))

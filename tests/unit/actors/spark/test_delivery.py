@@ -7,6 +7,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from tests.support.commits import requests_of
+
 pytest.importorskip("pyspark")
 
 from actors.blocks.sink import BlockSink, Committable, checkpoints, committed
@@ -85,13 +87,13 @@ def test_committing_twice_is_the_same_as_once_and_uncommitted_blocks_do_not_coun
     sink = BlockSink(store)
     failed = sink.create_writer(WriterContext(attempt_number=0))
     failed.write(batch(1, 2))
-    failed.prepare_commit()
+    failed.prepare_commit(1)
     writer = sink.create_writer(WriterContext(attempt_number=1))
     writer.write(batch(1, 2))
-    prepared = writer.prepare_commit()
+    prepared = writer.prepare_commit(1)
     writer.snapshot_state(41)
     for _ in range(2):
-        sink.create_committer().commit(prepared)
+        sink.create_committer().commit(requests_of(prepared))
     assert [each.key for each in committed(store)] == [each.key for each in prepared]
     assert [block.rows for each in committed(store) for block in each.blocks] == [2]
     assert checkpoints(store)[prepared[0].key] == 41
@@ -103,7 +105,7 @@ def test_without_checkpoints_a_restarted_subtask_replaces_what_its_earlier_attem
         writer = BlockSink(store).create_writer(WriterContext(attempt_number=attempt))
         writer.write(batch(*values))
         writer.flush(end_of_input=True)
-        BlockSink(store).create_committer().commit(writer.prepare_commit())
+        BlockSink(store).create_committer().commit(requests_of(writer.prepare_commit(1)))
     assert [block.rows for each in committed(store) for block in each.blocks] == [3]
 
 
@@ -118,7 +120,7 @@ def test_what_follows_the_last_checkpoint_is_handed_over_once_even_if_the_job_re
         writer = BlockSink(store).create_writer(WriterContext(attempt_number=attempt))
         writer.write(batch(1, 2))
         writer.flush(end_of_input=True)
-        BlockSink(store).create_committer().commit(writer.prepare_commit())
+        BlockSink(store).create_committer().commit(requests_of(writer.prepare_commit(1)))
         assert thread.step()
         after_commit(store, is_last=True)  # would raise or wait if it were not delivered
     assert [(len(block_ids), checkpoint) for block_ids, checkpoint in handed] == [(1, None)]
@@ -129,7 +131,7 @@ def test_aborting_frees_the_blocks(tmp_path: Path) -> None:
     sink = BlockSink(store)
     writer = sink.create_writer(WriterContext())
     writer.write(batch(1))
-    prepared = writer.prepare_commit()
+    prepared = writer.prepare_commit(1)
     sink.create_committer().abort(prepared)
     assert not list(tmp_path.rglob("*.arrow"))
 

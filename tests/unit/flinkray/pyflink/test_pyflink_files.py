@@ -23,6 +23,7 @@ from flinkray.pyflink.datastream.connectors.file_system import (
 from flinkray.pyflink.datastream.formats.csv import CsvBulkWriters
 from flinkray.pyflink.datastream.formats.parquet import ParquetBulkWriters
 from tests.support.api import FakeSubtaskContext, batch_of
+from tests.support.commits import requests_of
 
 
 def rows_sink(path: Path, policy: RollingPolicy | None = None) -> Any:
@@ -34,7 +35,7 @@ def rows_sink(path: Path, policy: RollingPolicy | None = None) -> Any:
 def commit(sink: Sink, writer: SinkWriter) -> None:
     committer = sink.create_committer()
     assert committer is not None
-    committer.commit(writer.prepare_commit())
+    committer.commit(requests_of(writer.prepare_commit(1)))
 
 
 def files(path: Path) -> list[list[str]]:

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from actors.operators.sinks.collect_writer import COLLECT_WINDOW, CollectWriter
+from actors.operators.sinks.commits import LARGEST_LAG
+from actors.operators.sinks.global_committer import GlobalCommitterOperator
 from actors.operators.sinks.operator import SinkOperator
 from actors.protocol.elements import IDLE, LatencyMarker, Watermark
 from actors.protocol.operator_events import RowsCollected, RowsTaken
@@ -15,9 +17,10 @@ from actors.state.snapshots.snapshot import OperatorSnapshot
 from flinkray.batches.batch import Batch
 from flinkray.config.configuration import Configuration
 from flinkray.connectors.collect.sink import CollectSink
+from flinkray.connectors.committer import CommitRequest, Committer
 from flinkray.connectors.functions.sink import SinkFunctionSink
-from flinkray.connectors.sink import Committer, Sink, SinkWriter, SinkWriterContext
-from flinkray.errors import UserFunctionError
+from flinkray.connectors.sink import Sink, SinkWriter, SinkWriterContext
+from flinkray.errors import FlinkrayError, UserFunctionError
 from flinkray.functions.interfaces import (
     CheckpointedFunction,
     FunctionInitializationContext,
@@ -26,7 +29,7 @@ from flinkray.functions.interfaces import (
     SinkFunction,
 )
 from flinkray.state.descriptors import ListStateDescriptor
-from flinkray.transformations.operator_factories import SinkFactory
+from flinkray.transformations.operator_factories import GlobalCommitterFactory, SinkFactory
 from flinkray.types.records import MAX_TIMESTAMP
 from tests.support.operators import FakeContext, OperatorHarness, RecordedOutput, code
 from tests.support.state import restored_from
@@ -59,7 +62,7 @@ class Writer(SinkWriter):
     def flush(self, end_of_input: bool) -> None:
         self._note(("flush", end_of_input))
 
-    def prepare_commit(self) -> list[Any]:
+    def prepare_commit(self, checkpoint_id: int) -> list[Any]:
         self._note("prepare")
         prepared = [tuple(self.rows)] if self.rows else []
         self.rows = []
@@ -79,8 +82,8 @@ class TableCommitter(Committer):
     def __init__(self, fails: bool) -> None:
         self.fails = fails
 
-    def commit(self, committables: Sequence[Any]) -> None:
-        CALLS.append(("commit", list(committables)))
+    def commit(self, requests: Sequence[CommitRequest[Any]]) -> None:
+        CALLS.append(("commit", [request.committable for request in requests]))
         if self.fails:
             raise OSError("the table is locked")
 
@@ -121,13 +124,19 @@ def snapshot_of(harness: OperatorHarness, checkpoint_id: int) -> OperatorSnapsho
     return snapshot
 
 
+def complete(sink: OperatorHarness, checkpoint_id: int) -> None:
+    """The checkpoint is complete, and what that leads to has happened."""
+    sink.operator.notify_checkpoint_complete(checkpoint_id)
+    sink.context.run_mails()
+
+
 def test_what_was_written_before_a_barrier_is_committed_when_its_checkpoint_is_complete() -> None:
     with with_checkpoints(Table()) as sink:
         sink.push(numbers(1))
         snapshot_of(sink, 1)
         sink.push(numbers(2))
         assert commits() == []
-        sink.operator.notify_checkpoint_complete(1)
+        complete(sink, 1)
         assert commits() == [[(1,)]]
 
 
@@ -137,12 +146,12 @@ def test_a_complete_checkpoint_commits_what_earlier_ones_prepared_and_a_late_not
             sink.push(numbers(number))
             snapshot_of(sink, number)
         sink.operator.notify_checkpoint_aborted(1)
-        sink.operator.notify_checkpoint_complete(2)
-        assert commits() == [[(1,), (2,)]]
-        sink.operator.notify_checkpoint_complete(1)
-        assert commits() == [[(1,), (2,)]]
-        sink.operator.notify_checkpoint_complete(3)
-        assert commits() == [[(1,), (2,)], [(3,)]]
+        complete(sink, 2)
+        assert commits() == [[(1,)], [(2,)]]
+        complete(sink, 1)
+        assert commits() == [[(1,)], [(2,)]]
+        complete(sink, 3)
+        assert commits() == [[(1,)], [(2,)], [(3,)]]
 
 
 def test_at_the_end_of_input_nothing_is_committed_before_the_last_checkpoint() -> None:
@@ -152,7 +161,7 @@ def test_at_the_end_of_input_nothing_is_committed_before_the_last_checkpoint() -
         assert ("flush", True) in CALLS
         assert commits() == []
         snapshot_of(sink, 7)
-        sink.operator.notify_checkpoint_complete(7)
+        complete(sink, 7)
         assert commits() == [[(1,)]]
 
 
@@ -166,8 +175,8 @@ def test_a_restored_sink_commits_what_its_checkpoint_has_before_it_writes() -> N
         snapshot_of(sink, 3)
     CALLS.clear()
     with with_checkpoints(Table(), snapshot):
-        assert CALLS[0] == ("commit", [(1,), (2,)])
-        assert CALLS[1][0] == "writer"
+        assert CALLS[:2] == [("commit", [(1,)]), ("commit", [(2,)])]
+        assert CALLS[2][0] == "writer"
 
 
 def test_a_sink_that_had_finished_commits_what_the_last_checkpoint_has_and_writes_nothing() -> None:
@@ -218,8 +227,174 @@ def test_an_error_of_the_committer_names_the_sink_and_leaves_the_rest_to_a_resta
         sink.push(numbers(1))
         snapshot_of(sink, 1)
         with pytest.raises(UserFunctionError, match=r"operator 'op'.*the table is locked"):
-            sink.operator.notify_checkpoint_complete(1)
+            complete(sink, 1)
     assert not any(call[0] == "abort" for call in CALLS)
+
+
+class Answering(TableCommitter):
+    """Answers each attempt as the test says."""
+
+    def __init__(self, *answers: str) -> None:
+        super().__init__(fails=False)
+        self.answers = list(answers)
+
+    def commit(self, requests: Sequence[CommitRequest[Any]]) -> None:
+        super().commit(requests)
+        answer = self.answers.pop(0) if self.answers else ""
+        for request in requests:
+            match answer:
+                case "later":
+                    request.retry_later("the table is busy")
+                case "was":
+                    request.already_committed()
+                case "never":
+                    request.give_up("the table is gone")
+
+
+class AnsweringTable(Table):
+    def __init__(self, *answers: str) -> None:
+        super().__init__()
+        self.answers = answers
+
+    def create_committer(self) -> Committer:
+        return Answering(*self.answers)
+
+
+def test_what_is_put_off_is_tried_again_after_a_pause_and_later_checkpoints_wait_for_it() -> None:
+    with with_checkpoints(AnsweringTable("later", "later")) as sink:
+        for number in (1, 2):
+            sink.push(numbers(number))
+            snapshot_of(sink, number)
+        complete(sink, 2)
+        assert commits() == [[(1,)]]
+        assert not any(call == ("complete", 2) for call in CALLS)
+        sink.advance(99)
+        assert commits() == [[(1,)]]
+        sink.advance(1)
+        assert commits() == [[(1,)]] * 2
+        sink.advance(200)
+        assert commits() == [[(1,)]] * 3 + [[(2,)]]
+        assert CALLS[-1] == ("complete", 2)
+        assert sink.context.metrics.counters["commits_retried"] == 2
+        assert sink.context.metrics.counters["commits_succeeded"] == 2
+
+
+def test_a_commit_that_is_put_off_too_often_fails_the_job_and_says_why() -> None:
+    with with_checkpoints(AnsweringTable(*["later"] * 9), commit_retries=2) as sink:
+        sink.push(numbers(1))
+        snapshot_of(sink, 1)
+        complete(sink, 1)
+        with pytest.raises(FlinkrayError, match=r"put off 3 times.*the table is busy.*sink\.committer\.retries"):
+            sink.advance(10_000)
+        assert len(commits()) == 3
+
+
+def test_what_was_committed_before_or_is_given_up_is_counted_and_not_tried_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with with_checkpoints(AnsweringTable("was", "never")) as sink:
+        for number in (1, 2):
+            sink.push(numbers(number))
+            snapshot_of(sink, number)
+            complete(sink, number)
+        sink.advance(60_000)
+        assert commits() == [[(1,)], [(2,)]]
+        assert sink.context.metrics.counters["commits_already_done"] == 1
+        assert sink.context.metrics.counters["commits_given_up"] == 1
+    assert "its rows are lost: the table is gone" in caplog.text
+
+
+def test_a_snapshot_has_what_is_being_committed_until_that_is_known_to_have_ended() -> None:
+    with with_checkpoints(AnsweringTable("later")) as sink:
+        sink.push(numbers(1))
+        snapshot_of(sink, 1)
+        sink.operator.notify_checkpoint_complete(1)
+        during = snapshot_of(sink, 2)
+        sink.advance(100)
+        after = snapshot_of(sink, 3)
+    CALLS.clear()
+    with with_checkpoints(Table(), during):
+        assert commits() == [[(1,)]]
+    CALLS.clear()
+    with with_checkpoints(Table(), after):
+        assert commits() == []
+
+
+def test_no_rows_are_taken_while_commits_stay_several_checkpoints_behind() -> None:
+    with with_checkpoints(AnsweringTable("later")) as sink:
+        for number in range(1, LARGEST_LAG + 1):
+            assert sink.operator.is_available
+            sink.push(numbers(number))
+            snapshot_of(sink, number)
+            complete(sink, number)
+        assert not sink.operator.is_available
+        sink.advance(100)
+        assert sink.operator.is_available
+
+
+def test_the_task_does_not_end_before_its_commits_and_the_committer_is_closed_behind_one_that_runs() -> None:
+    sink = with_checkpoints(Table())
+    sink.push(numbers(1))
+    sink.end()
+    snapshot_of(sink, 1)
+    assert sink.operator.may_end
+    sink.operator.notify_checkpoint_complete(1)
+    assert not sink.operator.may_end
+    sink.operator.close()
+    assert CALLS[-1] == "close"
+    sink.context.run_mails()
+    assert CALLS[-2:] == [("commit", [(1,)]), "close committer"]
+
+
+class GlobalTable(AnsweringTable):
+    commits_globally = True
+
+    def create_committer(self) -> None:  # type: ignore[override]
+        return None
+
+    def create_global_committer(self) -> Committer:
+        return Answering(*self.answers)
+
+
+def global_committer(*snapshots: OperatorSnapshot, **context: Any) -> OperatorHarness:
+    restored = restored_from(snapshots, range(128)) if snapshots else None
+    operator = GlobalCommitterOperator(GlobalCommitterFactory(GlobalTable()))
+    return OperatorHarness(operator, restored=restored, **{"has_checkpoints": True, **context})
+
+
+def test_writers_send_what_they_prepared_before_the_barrier_and_one_committer_commits_it_by_checkpoint() -> None:
+    writers = [with_checkpoints(GlobalTable(), subtask_index=index, parallelism=2) for index in range(2)]
+    committer = global_committer()
+    for checkpoint_id in (1, 2):
+        for index, writer in enumerate(writers):
+            writer.push(numbers(10 * checkpoint_id + index))
+            writer.operator.prepare_barrier(checkpoint_id)
+            snapshot_of(writer, checkpoint_id)
+            for batch in writer.output.batches:
+                committer.push(batch)
+            writer.output.clear()
+    snapshot = snapshot_of(committer, 2)
+    complete(committer, 2)
+    assert commits() == [[(10,), (11,)], [(20,), (21,)]]
+    CALLS.clear()
+    with global_committer(snapshot):
+        assert commits() == [[(10,), (11,)], [(20,), (21,)]]
+    for harness in (*writers, committer):
+        harness.operator.close()
+
+
+def test_without_checkpoints_a_global_committer_commits_at_the_end_or_aborts() -> None:
+    with OperatorHarness(SinkOperator(code(SinkFactory(GlobalTable())))) as writer:
+        writer.push(numbers(1))
+        writer.end()
+        (batch,) = writer.output.batches
+    for ends in (True, False):
+        CALLS.clear()
+        with global_committer(has_checkpoints=False) as committer:
+            committer.push(batch)
+            if ends:
+                committer.end()
+        assert CALLS == [("commit" if ends else "abort", [(1,)]), "close committer"]
 
 
 def sink_task(sink: Sink, **settings: Any) -> TaskHarness:

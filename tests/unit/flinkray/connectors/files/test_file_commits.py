@@ -13,6 +13,7 @@ from pyarrow import fs
 from flinkray import FileSink, FlinkrayError
 from flinkray.connectors.files.commits import AbandonedFiles, FileCommittable, FileCommitter, FileNames
 from tests.support.api import FakeSubtaskContext, batch_of
+from tests.support.commits import requests_of
 
 
 def context(subtask: int = 0, parallelism: int = 1, attempt: int = 0) -> FakeSubtaskContext:
@@ -33,7 +34,7 @@ def values(directory: Path) -> list[int]:
 
 def prepared_at_barrier(writer: Any) -> list[Any]:
     writer.flush(end_of_input=False)
-    return writer.prepare_commit()
+    return writer.prepare_commit(1)
 
 
 def lost(sink: Any, subtask: int = 0, parallelism: int = 1, attempt: int = 0) -> None:
@@ -51,7 +52,9 @@ def test_attempts_of_one_number_do_not_share_names(tmp_path: Path) -> None:
         writer = sink.create_writer(context())
         writer.write(batch_of(value))
         committables += prepared_at_barrier(writer)
-    FileCommitter(fs.LocalFileSystem()).commit([each for each in committables if isinstance(each, FileCommittable)])
+    FileCommitter(fs.LocalFileSystem()).commit(
+        requests_of([each for each in committables if isinstance(each, FileCommittable)])
+    )
     assert values(tmp_path) == [0, 1]
 
 
@@ -63,8 +66,8 @@ def test_unfinished_files_of_a_lost_attempt_go_with_the_first_complete_checkpoin
     writer.write(batch_of(7))
     committables = prepared_at_barrier(writer)
     assert len(hidden(tmp_path, ".inprogress")) == 1, "not before the checkpoint is complete"
-    committer.commit(committables)
-    committer.commit(committables)
+    committer.commit(requests_of(committables))
+    committer.commit(requests_of(committables))
     assert hidden(tmp_path, ".inprogress") == []
     assert values(tmp_path) == [7]
 
@@ -75,7 +78,7 @@ def test_without_a_checkpoint_nothing_of_another_attempt_is_removed(tmp_path: Pa
     lost(sink)
     writer = sink.create_writer(context(attempt=1))
     writer.flush(end_of_input=True)
-    assert writer.prepare_commit() == []
+    assert writer.prepare_commit(1) == []
     assert [type(each) for each in prepared_at_barrier(writer)] == [AbandonedFiles], "the last checkpoint"
 
 
@@ -85,7 +88,7 @@ def test_files_of_attempts_that_began_later_are_safe_from_one_that_was_given_up(
     given_up = sink.create_writer(context(attempt=1), [])
     writer = sink.create_writer(context(attempt=2), [])
     writer.write(batch_of(1))
-    FileCommitter(fs.LocalFileSystem()).commit(prepared_at_barrier(given_up))
+    FileCommitter(fs.LocalFileSystem()).commit(requests_of(prepared_at_barrier(given_up)))
     (committable,) = [each for each in prepared_at_barrier(writer) if isinstance(each, FileCommittable)]
     assert Path(committable.hidden).exists()
 
@@ -109,7 +112,7 @@ def test_at_a_lower_parallelism_files_of_all_former_subtasks_go(tmp_path: Path) 
         lost(sink, subtask, 5)
     committer = FileCommitter(fs.LocalFileSystem())
     for subtask in range(2):
-        committer.commit(prepared_at_barrier(sink.create_writer(context(subtask, 2), [])))
+        committer.commit(requests_of(prepared_at_barrier(sink.create_writer(context(subtask, 2), []))))
     assert hidden(tmp_path, ".inprogress") == []
 
 
@@ -120,8 +123,8 @@ def test_a_file_that_waits_for_its_checkpoint_is_never_taken_for_garbage(tmp_pat
     writer.write(batch_of(1))
     of_savepoint = prepared_at_barrier(writer)
     committer = FileCommitter(fs.LocalFileSystem())
-    committer.commit(prepared_at_barrier(sink.create_writer(context(attempt=1), [])))
-    committer.commit(of_savepoint)
+    committer.commit(requests_of(prepared_at_barrier(sink.create_writer(context(attempt=1), []))))
+    committer.commit(requests_of(of_savepoint))
     assert values(tmp_path) == [1]
 
 
@@ -133,14 +136,14 @@ def test_a_commit_that_another_attempt_has_just_done_is_done(tmp_path: Path) -> 
 
     (tmp_path / ".a.pending").write_text("1\n")
     committable = FileCommittable(str(tmp_path / ".a.pending"), str(tmp_path / "a"))
-    FileCommitter(Slow()).commit([committable])
+    FileCommitter(Slow()).commit(requests_of([committable]))
     assert values(tmp_path) == [1]
 
 
 def test_a_file_that_is_gone_is_missed_and_the_way_out_is_named(tmp_path: Path) -> None:
     committable = FileCommittable(str(tmp_path / ".a.pending"), str(tmp_path / "a"))
     with pytest.raises(FlinkrayError, match=r"is gone, and it is not there either.*allow_non_restored_state"):
-        FileCommitter(fs.LocalFileSystem()).commit([committable])
+        FileCommitter(fs.LocalFileSystem()).commit(requests_of([committable]))
 
 
 def test_object_stores_show_whole_files_only_so_none_is_moved_twice(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -182,7 +185,7 @@ class FileRun:
             self.rows += 1
         elif action < 0.65:
             self.checkpoint = self.prepare()
-            self.committer.commit(self.checkpoint.committables)
+            self.committer.commit(requests_of(self.checkpoint.committables))
             self.prepared = []
         elif action < 0.75:
             self.prepare()  # a checkpoint that fails: it goes with the next
@@ -204,19 +207,19 @@ class FileRun:
 
     def conclude(self) -> None:
         self.writer.flush(end_of_input=True)
-        self.committer.commit(self.prepare().committables)
+        self.committer.commit(requests_of(self.prepare().committables))
         self.writer.close()
         assert values(self.directory) == list(range(self.rows))
 
     def _start(self, kept: _Kept) -> None:
-        self.committer.commit(kept.committables)
+        self.committer.commit(requests_of(kept.committables))
         self.rows = kept.rows
         self.prepared: list[Any] = []
         self.writer = self.sink.create_writer(context(), [])
 
     def _zombie_goes_on(self, zombie: Any) -> None:
         """What it prepares is in no checkpoint; it may even commit what was in the last one."""
-        self.committer.commit(self.checkpoint.committables)
+        self.committer.commit(requests_of(self.checkpoint.committables))
         try:
             zombie.write(batch_of(-1))
             prepared_at_barrier(zombie)

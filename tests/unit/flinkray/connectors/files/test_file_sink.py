@@ -32,6 +32,7 @@ from flinkray.batches.batch import Batch
 from flinkray.connectors.files.commits import FileCommitter
 from flinkray.connectors.formats.json_lines import from_json_lines, to_json_lines
 from tests.support.api import FakeSubtaskContext, batch_of, rows_of
+from tests.support.commits import requests_of
 from tests.support.files import FORMATS, read, table_of
 from tests.support.versions import arrow_array, needs_arrow
 
@@ -56,10 +57,10 @@ def test_committed_files_read_back_as_they_were_written(tmp_path: Path, format: 
     writer.write(batch_of(*ROWS[:2]))
     writer.write(batch_of(ROWS[2]))
     writer.flush(end_of_input=True)
-    committables = cloudpickle.loads(cloudpickle.dumps(writer.prepare_commit()))
+    committables = cloudpickle.loads(cloudpickle.dumps(writer.prepare_commit(1)))
     assert visible(tmp_path / "out") == []
-    committer.commit(committables)
-    committer.commit(committables)
+    committer.commit(requests_of(committables))
+    committer.commit(requests_of(committables))
     writer.close()
     (name,) = visible(tmp_path / "out")
     assert re.fullmatch(rf"part-01234567-1-0-[0-9a-f]{{8}}-0\.{format}", name)
@@ -74,7 +75,7 @@ def written(directory: Path, format: str, *batches: pa.RecordBatch) -> FileSourc
     assert committer is not None
     for batch in batches:
         writer.write(Batch(batch))
-    committer.commit(writer.prepare_commit())
+    committer.commit(requests_of(writer.prepare_commit(1)))
     (name,) = visible(directory)
     return FileSource(directory / name)
 
@@ -301,7 +302,7 @@ def test_text_files_have_one_bare_value_per_line_and_the_suffix_that_is_given(tm
     writer.write(batch_of("a", "b", "c").slice(1))
     writer.write(batch_of("d").slice(1))
     writer.write(batch_of("ä, with spaces", None))
-    committer.commit(writer.prepare_commit())
+    committer.commit(requests_of(writer.prepare_commit(1)))
     (name,) = visible(tmp_path)
     assert re.fullmatch(r"part-01234567-0-0-[0-9a-f]{8}-0\.log", name)
     assert (tmp_path / name).read_text(encoding="utf-8") == "b\nc\nä, with spaces\nnull\n"
@@ -313,9 +314,9 @@ def test_each_checkpoint_has_a_file_of_its_own_and_nothing_gives_none(tmp_path: 
     writer = FileSink(tmp_path).create_writer(FakeSubtaskContext())
     for _ in range(2):
         writer.write(batch_of(1))
-        (committable,) = writer.prepare_commit()
+        (committable,) = writer.prepare_commit(1)
         assert committable.final.startswith(str(tmp_path / "part-01234567-0-0-"))
-        assert writer.prepare_commit() == []
+        assert writer.prepare_commit(1) == []
     assert len(hidden(tmp_path)) == 2
     writer.close()
     assert len(hidden(tmp_path)) == 2  # prepared files belong to the committer
@@ -336,12 +337,12 @@ def test_aborted_files_are_removed(tmp_path: Path) -> None:
     writer, committer = sink.create_writer(FakeSubtaskContext()), sink.create_committer()
     assert committer is not None
     writer.write(batch_of(1))
-    committables = writer.prepare_commit()
+    committables = writer.prepare_commit(1)
     committer.abort(committables)
     committer.abort(committables)
     assert list(tmp_path.iterdir()) == []
     with pytest.raises(FlinkrayError, match="is gone"):
-        committer.commit(committables)
+        committer.commit(requests_of(committables))
 
 
 def test_small_batches_make_large_row_groups(tmp_path: Path) -> None:
@@ -350,7 +351,7 @@ def test_small_batches_make_large_row_groups(tmp_path: Path) -> None:
     assert committer is not None
     for _ in range(50):
         writer.write(batch_of(*range(10)))
-    committer.commit(writer.prepare_commit())
+    committer.commit(requests_of(writer.prepare_commit(1)))
     (file,) = tmp_path.iterdir()
     assert pq.ParquetFile(file).num_row_groups == 1
 
@@ -383,7 +384,7 @@ def test_tiny_batches_that_wait_for_their_row_group_do_not_hold_what_they_are_sl
         written.append(weakref.ref(data))
         del data
     assert sum(batch() is not None for batch in written) < 65
-    FileCommitter(fs.LocalFileSystem()).commit(writer.prepare_commit())
+    FileCommitter(fs.LocalFileSystem()).commit(requests_of(writer.prepare_commit(1)))
     assert pq.read_table(tmp_path).column("n").to_pylist() == list(range(200))
 
 
@@ -393,7 +394,7 @@ def test_dictionaries_that_have_too_many_values_together_are_written_one_by_one(
     for number in range(200):
         words = pa.array([f"w{number}-{each}" for each in range(100)], kind)
         writer.write(Batch(pa.record_batch({"word": words})))
-    FileCommitter(fs.LocalFileSystem()).commit(writer.prepare_commit())
+    FileCommitter(fs.LocalFileSystem()).commit(requests_of(writer.prepare_commit(1)))
     assert pq.read_metadata(tmp_path / visible(tmp_path)[0]).num_rows == 20_000
 
 
@@ -402,8 +403,8 @@ def test_rows_of_two_schemas_that_take_turns_go_into_two_files(tmp_path: Path, f
     writer = FileSink(tmp_path, format).create_writer(FakeSubtaskContext())
     for number in range(20):
         writer.write(Batch(pa.record_batch({"n": [number if number % 2 else number + 0.5]})))
-    committables = writer.prepare_commit()
-    FileCommitter(fs.LocalFileSystem()).commit(committables)
+    committables = writer.prepare_commit(1)
+    FileCommitter(fs.LocalFileSystem()).commit(requests_of(committables))
     files = [table_of(read(FileSource(tmp_path / name))).column("n").to_pylist() for name in visible(tmp_path)]
     assert files == [[number + 0.5 for number in range(0, 20, 2)], list(range(1, 20, 2))]
 

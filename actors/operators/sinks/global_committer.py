@@ -1,0 +1,106 @@
+"""Commits, once per checkpoint, what the writers of all subtasks prepared for it."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+from actors.operators.contract.operator import Operator
+from actors.operators.sinks.commits import COMMITTABLES, Commits
+from actors.operators.sinks.committables import decode_committables
+from actors.protocol.elements import CheckpointOptions, LatencyMarker
+from actors.state.snapshots.snapshot import OperatorSnapshot, RestoredState
+from actors.user_code.errors import NO_VALUE, raise_attributed
+from flinkray.batches.batch import Batch
+from flinkray.connectors.committer import END_OF_INPUT
+from flinkray.transformations.operator_factories import GlobalCommitterFactory
+from flinkray.types.records import Timestamp
+
+
+class GlobalCommitterOperator(Operator):
+    """The only subtask behind the writers of a sink that commits globally (Flink's GlobalCommitterOperator).
+
+    Writers send what they prepared for a checkpoint before its barrier, and on this exchange no barrier overtakes rows:
+    once the barriers of all writers are here, so is all of that checkpoint. It is in the snapshot, and committed when
+    the checkpoint is complete.
+    """
+
+    def __init__(self, factory: GlobalCommitterFactory) -> None:
+        self._sink = factory.sink
+        self._restored: RestoredState | None = None
+        self._commits: Commits | None = None
+        self._unprotected: list[Any] = []
+        """Committables of a job without checkpoints, which are aborted if it fails."""
+
+    @property
+    def is_available(self) -> bool:
+        return self._commits is None or self._commits.keeps_up
+
+    @property
+    def may_end(self) -> bool:
+        return self._commits is None or self._commits.is_settled
+
+    def initialize_state(self, restored: RestoredState | None) -> None:
+        self._restored = restored
+
+    def open(self) -> None:
+        restored, self._restored = self._restored, None
+        try:
+            self._commits = Commits(self.context, self._sink.create_global_committer(), self._raise, lambda _: None)
+            if restored is not None and (waiting := restored.items(COMMITTABLES)):
+                self._commits.restore(waiting)
+        except BaseException as error:
+            self._raise(error)
+
+    def recover_finished(self, restored: RestoredState) -> None:
+        self._restored = restored
+        try:
+            self.open()
+        finally:
+            self.close()
+
+    def process_batch(self, batch: Batch, input_index: int = 0) -> None:
+        for checkpoint_id, committables in decode_committables(batch):
+            if checkpoint_id == END_OF_INPUT:
+                self._unprotected.extend(committables)
+            self._opened.add(checkpoint_id, committables)
+
+    def on_watermark(self, timestamp: Timestamp) -> None:
+        """Watermarks end here."""
+
+    def process_status(self, is_idle: bool, input_index: int = 0) -> None:
+        """Statuses end here."""
+
+    def process_latency_marker(self, marker: LatencyMarker) -> None:
+        """Latency markers end here."""
+
+    def finish(self) -> None:
+        if not self.context.has_checkpoints:
+            self._opened.complete_and_wait(END_OF_INPUT)
+            self._unprotected = []
+
+    def snapshot_state(self, checkpoint_id: int, options: CheckpointOptions) -> OperatorSnapshot:
+        snapshot = OperatorSnapshot()
+        snapshot.add_list(COMMITTABLES, self._opened.committables())
+        return snapshot
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        self._opened.complete(checkpoint_id)
+
+    def close(self) -> None:
+        commits, self._commits = self._commits, None
+        if commits is None:
+            return
+        try:
+            if self._unprotected:
+                commits.abort(self._unprotected)
+            commits.close()
+        except BaseException as error:
+            self._raise(error)
+
+    @property
+    def _opened(self) -> Commits:
+        assert self._commits is not None, "the task opens its operators before anything else"
+        return self._commits
+
+    def _raise(self, error: BaseException) -> NoReturn:
+        raise_attributed(self.context.operator_name, self.context.subtask, NO_VALUE, error)
