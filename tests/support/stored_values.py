@@ -177,6 +177,12 @@ class Nowhere(SinkFunction):
         """Nothing comes of it."""
 
 
+class CommittedAtOnce(DiscardSink):
+    @property
+    def commits_globally(self) -> bool:
+        return True
+
+
 class Applied(AllWindowFunction):
     def apply(self, window: Any, inputs: Iterable[Any]) -> Iterator[Any]:
         yield window.start, len(list(inputs))
@@ -292,6 +298,7 @@ def _messages(env: StreamExecutionEnvironment) -> None:
     read = env.from_source(source, WatermarkStrategy.no_watermarks(), "orders")
     written = read.encode(JsonFormat()).decode(JsonFormat({"n": int}), bad_messages=OutputTag("bad"))
     written.sink_to(KafkaSink("host:1", "copies", JsonFormat()))
+    written.sink_to(CommittedAtOnce())
 
 
 def _operators(env: StreamExecutionEnvironment) -> None:

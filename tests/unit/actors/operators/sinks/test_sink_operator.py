@@ -394,7 +394,8 @@ def test_without_checkpoints_a_global_committer_commits_at_the_end_or_aborts() -
             committer.push(batch)
             if ends:
                 committer.end()
-        assert CALLS == [("commit" if ends else "abort", [(1,)]), "close committer"]
+        expected: list[Any] = [("commit" if ends else "abort", [(1,)]), "close committer"]
+        assert expected == CALLS
 
 
 def sink_task(sink: Sink, **settings: Any) -> TaskHarness:
