@@ -5,6 +5,7 @@ from .connectors.collect.sink import CollectSink
 from .connectors.collection.source import ArrowSource, CollectionSource, PandasSource
 from .connectors.committer import CommitRequest, Committer
 from .connectors.datagen.source import DataGenSource, RandomField, SequenceField
+from .connectors.delivery_guarantee import DeliveryGuarantee
 from .connectors.discard.sink import DiscardSink
 from .connectors.files.sink import FileSink
 from .connectors.files.source import FileSource
@@ -237,6 +238,7 @@ __all__ = [
     "DataStreamSink",
     "DeltaEvictor",
     "DeltaTrigger",
+    "DeliveryGuarantee",
     "DiscardSink",
     "Duration",
     "EmbeddedRocksDBStateBackend",

@@ -8,6 +8,7 @@ from typing import Any
 from flinkray.errors import MissingDependencyError
 
 _INSTALLATIONS = {
+    "aiokafka": 'pip install "flinkray[kafka]"',
     "confluent_kafka": 'pip install "flinkray[kafka]"',
     "fastavro": 'pip install "flinkray[avro]"',
     "pandas": 'pip install "flinkray[pandas]"',
@@ -26,7 +27,8 @@ def import_package(package: str, needed_for: str) -> Any:
     try:
         return importlib.import_module(package)
     except ImportError as error:
-        raise MissingDependencyError(f"{needed_for} needs {package}: {_INSTALLATIONS[package]}") from error
+        installation = _INSTALLATIONS[package.partition(".")[0]]
+        raise MissingDependencyError(f"{needed_for} needs {package}: {installation}") from error
 
 
 def missing_package(error: ModuleNotFoundError) -> MissingDependencyError | None:

@@ -7,11 +7,16 @@ from typing import Any, Protocol
 
 from flinkray.batches.batch import Batch
 from flinkray.connectors.committer import Committer
+from flinkray.connectors.delivery_guarantee import DeliveryGuarantee
 from flinkray.connectors.subtask import SubtaskContext
 
 
 class SinkWriterContext(SubtaskContext, Protocol):
     """What a writer may use of its task, in the task's thread."""
+
+    @property
+    def restored_checkpoint_id(self) -> int | None:
+        """The checkpoint from which the task starts; None: from none."""
 
 
 class SinkWriter(ABC):
@@ -74,6 +79,11 @@ class Sink(ABC):
         With neither this nor a global committer the sink has no second phase: what it writes is visible at once.
         """
         return None
+
+    @property
+    def delivery_guarantee(self) -> DeliveryGuarantee:
+        """What the sink promises in a job with checkpoints."""
+        return DeliveryGuarantee.AT_LEAST_ONCE
 
     @property
     def commits_globally(self) -> bool:

@@ -123,6 +123,7 @@ class FakeSubtaskContext:
         self.parallelism = parallelism
         self.batch_rows = batch_rows
         self.attempt_number = 0
+        self.restored_checkpoint_id: int | None = None
         self.operator_name = "Source: test"
         self.job_id = "0123456789abcdef"
         self.now = 0

@@ -129,6 +129,7 @@ class WriterContext:
     attempt_number: int = 0
     operator_name: str = "test sink"
     job_id: str = "job"
+    restored_checkpoint_id: int | None = None
 
     def now_ms(self) -> int:
         return 0

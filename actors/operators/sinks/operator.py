@@ -76,7 +76,8 @@ class SinkOperator(Operator):
             self._open_commits(restored)
             self._functions.open(TaskRuntimeContext(self.context))
             states = None if restored is None else restored.items(_WRITER)
-            self._writer = self._sink.create_writer(ConnectorContext(self.context), states)
+            restored_id = None if restored is None else restored.checkpoint_id
+            self._writer = self._sink.create_writer(_WriterContext(self.context, restored_id), states)
         except BaseException as error:
             self._raise(error)
 
@@ -229,6 +230,14 @@ class SinkOperator(Operator):
 
     def _raise(self, error: BaseException) -> NoReturn:
         raise_attributed(self.context.operator_name, self.context.subtask, NO_VALUE, error)
+
+
+class _WriterContext(ConnectorContext):
+    """A SinkWriterContext."""
+
+    def __init__(self, context: OperatorContext, restored_checkpoint_id: int | None) -> None:
+        super().__init__(context)
+        self.restored_checkpoint_id = restored_checkpoint_id
 
 
 def _error_of(step: Callable[[], None]) -> BaseException | None:

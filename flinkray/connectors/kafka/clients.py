@@ -18,6 +18,7 @@ _OWN = {
     "enable.auto.offset.store": "group_id=",
     "auto.offset.reset": "start=",
     "enable.partition.eof": "stop=",
+    "transactional.id": "transactional_id_prefix=",
 }
 
 

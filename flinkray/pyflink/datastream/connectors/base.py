@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import enum
-
+from flinkray.connectors.delivery_guarantee import DeliveryGuarantee
 from flinkray.connectors.sink import Sink
 from flinkray.connectors.source import Source
 from flinkray.pyflink.unavailable import unavailable
@@ -15,11 +14,3 @@ __getattr__ = unavailable(
     "StreamTransformer SupportsPreprocessing",
     "a sink does not change the program before it; call the operation on the stream, then sink_to(sink)",
 )
-
-
-class DeliveryGuarantee(enum.Enum):
-    """What a failure may do to what a sink has written."""
-
-    EXACTLY_ONCE = 0
-    AT_LEAST_ONCE = 1
-    NONE = 2

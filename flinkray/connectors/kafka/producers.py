@@ -1,0 +1,92 @@
+"""Producers for transactions, one for each: a name that is used once is committed twice without harm."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+from flinkray.connectors.kafka.clients import TIMEOUT_S, KafkaError, confluent_kafka, explained
+from flinkray.connectors.kafka.transactions import KafkaTransaction
+
+_STATISTICS_MS = 250
+"""librdkafka tells a producer's id and epoch in its statistics only."""
+
+
+class TransactionalProducer:
+    """A producer that is ready to begin its transaction."""
+
+    def __init__(self, options: Mapping[str, Any], transactional_id: str, servers: str) -> None:
+        self.transactional_id = transactional_id
+        self._identity: tuple[int, int] | None = None
+        self.client = confluent_kafka().Producer(
+            {
+                **options,
+                "transactional.id": transactional_id,
+                "statistics.interval.ms": _STATISTICS_MS,
+                "stats_cb": self._on_statistics,
+            }
+        )
+        try:
+            self.client.init_transactions(TIMEOUT_S)
+        except confluent_kafka().KafkaException as error:
+            raise KafkaError(
+                f"transaction {transactional_id!r} cannot begin: {explained(error.args[0], servers)}"
+            ) from error
+        self._wait_for_identity()
+
+    def transaction(self) -> KafkaTransaction:
+        """What others need to commit the transaction."""
+        assert self._identity is not None
+        return KafkaTransaction(self.transactional_id, *self._identity)
+
+    def abort(self) -> None:
+        """Gives the transaction up, so that readers need not wait until its time is over."""
+        self.client.purge()
+        self.client.abort_transaction(TIMEOUT_S)
+
+    def _wait_for_identity(self) -> None:
+        deadline = time.monotonic() + TIMEOUT_S
+        while self._identity is None:
+            if time.monotonic() > deadline:
+                raise KafkaError(f"the client does not tell the producer's id of transaction {self.transactional_id!r}")
+            self.client.poll(_STATISTICS_MS / 1_000)
+
+    def _on_statistics(self, statistics: str) -> None:
+        if self._identity is None:
+            eos = json.loads(statistics).get("eos", {})
+            if eos.get("producer_id", -1) >= 0:
+                self._identity = eos["producer_id"], eos["producer_epoch"]
+
+
+class TransactionalProducers:
+    """Has the next producer made while the present one is in use, as that takes a while.
+
+    Args:
+        create: makes a producer whose transaction begins after that checkpoint.
+    """
+
+    def __init__(self, create: Callable[[int], TransactionalProducer]) -> None:
+        self._create = create
+        self._thread = ThreadPoolExecutor(1, "kafka-transactions")
+        self._next: tuple[int, Future[TransactionalProducer]] | None = None
+
+    def prepare(self, checkpoint_id: int) -> None:
+        """Begins to make the producer that will be wanted after that checkpoint."""
+        self._next = checkpoint_id, self._thread.submit(self._create, checkpoint_id)
+
+    def take(self, checkpoint_id: int) -> TransactionalProducer:
+        """The producer of the transaction that begins now, after that checkpoint."""
+        prepared, self._next = self._next, None
+        if prepared is not None and prepared[0] == checkpoint_id:
+            return prepared[1].result(2 * TIMEOUT_S)
+        return self._create(checkpoint_id)
+
+    def retire(self, producer: TransactionalProducer) -> None:
+        """Lets go of a producer whose messages are all written; its end takes a moment."""
+        self._thread.submit(producer.client.purge)
+
+    def close(self) -> None:
+        self._thread.shutdown(wait=False, cancel_futures=True)

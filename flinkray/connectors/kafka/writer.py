@@ -1,0 +1,169 @@
+"""Writes rows to Kafka as they come, or in transactions that belong to checkpoints."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from flinkray.batches.batch import Batch
+from flinkray.connectors.committer import END_OF_INPUT
+from flinkray.connectors.kafka.clients import KafkaError, confluent_kafka, explained
+from flinkray.connectors.kafka.messages import MessageEncoder
+from flinkray.connectors.kafka.producers import TransactionalProducer, TransactionalProducers
+from flinkray.connectors.kafka.transactional_ids import left_behind, transactional_id
+from flinkray.connectors.kafka.transactions import KafkaTransaction, TransactionCoordinators
+from flinkray.connectors.sink import SinkWriter, SinkWriterContext
+
+log = logging.getLogger(__name__)
+
+_DELIVERY_MS = 120_000
+"""How long a message may take to be written, as long as with Java's client; then the job fails, and writes it again."""
+_TRANSACTION_MS = 900_000
+"""How long a transaction may take, from its first row until it is committed: as long as brokers let one by default."""
+_POLL_S = 0.1
+
+
+class KafkaWriter(SinkWriter):
+    """Hands messages to librdkafka, which sends them on a thread of its own; waits for room there, and in `flush` until
+    the brokers have all.
+
+    Args:
+        where: operator and subtask, for errors.
+        client_options: of librdkafka, as the user gave them.
+    """
+
+    def __init__(self, encoder: MessageEncoder, where: str, servers: str, client_options: Mapping[str, Any]) -> None:
+        self._encoder = encoder
+        self._where = where
+        self._servers = servers
+        self._failure: KafkaError | None = None
+        self._options = {
+            "enable.idempotence": True,
+            "delivery.report.only.error": True,
+            "message.timeout.ms": _DELIVERY_MS,
+            "partitioner": "murmur2_random",
+            "reconnect.backoff.ms": 1_000,
+            **client_options,
+            "bootstrap.servers": servers,
+            "on_delivery": self._on_failure,
+            "logger": log,
+        }
+        self._client: Any = None
+
+    def write(self, batch: Batch) -> None:
+        client = self._opened_client()
+        for topic, value, key, partition, headers, timestamp in self._encoder.messages(batch):
+            while True:
+                try:
+                    client.produce(topic, value, key, partition, timestamp=timestamp, headers=headers)
+                    break
+                except BufferError:  # it holds as much as it may
+                    client.poll(_POLL_S)
+                    self._check()
+                except confluent_kafka().KafkaException as error:
+                    raise KafkaError(f"{self._where}: {explained(error.args[0], self._servers)}") from error
+        client.poll(0)
+        self._check()
+
+    def flush(self, end_of_input: bool) -> None:
+        if self._client is None:
+            return
+        while self._client.flush(1.0):  # messages that take too long are failures, so that this ends
+            self._check()
+        self._check()
+
+    def close(self) -> None:
+        if self._client is not None:
+            self._client.purge()
+            self._client.flush(0)
+
+    def _opened_client(self) -> Any:
+        if self._client is None:
+            self._client = confluent_kafka().Producer(self._options)
+        return self._client
+
+    # -- failures
+
+    def _on_failure(self, error: Any, message: Any) -> None:
+        if error is not None and self._failure is None:
+            self._failure = KafkaError(
+                f"{self._where}: a message for topic {message.topic()!r} could not be written: "
+                f"{explained(error, self._servers)}"
+            )
+
+    def _check(self) -> None:
+        if self._failure is not None:
+            raise self._failure
+
+
+class TransactionalKafkaWriter(KafkaWriter):
+    """Writes the rows between two checkpoints in one transaction, which begins with the first of them; none if there
+    are none. Readers of committed messages see them once the checkpoint is complete.
+
+    Args:
+        prefix: of the transactions' names.
+        former_prefixes: of the transactions that the checkpoint's job began.
+    """
+
+    def __init__(
+        self,
+        encoder: MessageEncoder,
+        where: str,
+        servers: str,
+        client_options: Mapping[str, Any],
+        prefix: str,
+        former_prefixes: frozenset[str],
+        context: SinkWriterContext,
+    ) -> None:
+        super().__init__(encoder, where, servers, client_options)
+        self._options.setdefault("transaction.timeout.ms", _TRANSACTION_MS)
+        self._prefix = prefix
+        self._subtask = context.subtask_index
+        self._checkpoint_id = context.restored_checkpoint_id or 0
+        self._producer: TransactionalProducer | None = None
+        self._abort_what_was_left_behind(client_options, former_prefixes | {prefix}, context.parallelism)
+        self._producers = TransactionalProducers(self._create)
+        self._producers.prepare(self._checkpoint_id)
+
+    def _abort_what_was_left_behind(
+        self, client_options: Mapping[str, Any], prefixes: frozenset[str], parallelism: int
+    ) -> None:
+        coordinators = TransactionCoordinators(self._servers, client_options)
+        left = left_behind(coordinators.open_ids(), prefixes, self._subtask, parallelism, self._checkpoint_id)
+        if left:
+            log.info("%s aborts %d transactions that an attempt before it left behind", self._where, len(left))
+            coordinators.abort(left)
+
+    def _create(self, checkpoint_id: int) -> TransactionalProducer:
+        name = transactional_id(self._prefix, self._subtask, checkpoint_id)
+        return TransactionalProducer(self._options, name, self._servers)
+
+    def _opened_client(self) -> Any:
+        if self._producer is None:
+            self._producer = self._producers.take(self._checkpoint_id)
+            self._client = self._producer.client
+            self._client.begin_transaction()
+        return self._client
+
+    def prepare_commit(self, checkpoint_id: int) -> list[KafkaTransaction]:
+        self._checkpoint_id = checkpoint_id
+        producer, self._producer, self._client = self._producer, None, None
+        if producer is None:
+            return []
+        if checkpoint_id != END_OF_INPUT:
+            self._producers.prepare(checkpoint_id)
+        self._producers.retire(producer)
+        return [producer.transaction()]
+
+    def snapshot_state(self, checkpoint_id: int) -> str:
+        """The prefix, as a later job may have another one."""
+        return self._prefix
+
+    def close(self) -> None:
+        producer, self._producer, self._client = self._producer, None, None
+        if producer is not None:
+            with contextlib.suppress(confluent_kafka().KafkaException):  # its time ends it then
+                producer.abort()
+        self._producers.close()
