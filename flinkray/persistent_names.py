@@ -21,7 +21,7 @@ NAMES = {
     "FileSplit@1": "flinkray.connectors.files.formats:FileSplit",
     "FileGroup@1": "flinkray.connectors.files.small_files:FileGroup",
     "SinkFunctionSink@1": "flinkray.connectors.functions.sink:SinkFunctionSink",
-    "KafkaTransaction@1": "flinkray.connectors.kafka.transactions:KafkaTransaction",
+    "KafkaTransaction@1": "flinkray.connectors.kafka.transactions.coordinators:KafkaTransaction",
     "KafkaMessageParts@1": "flinkray.connectors.kafka.messages:MessageParts",
     "KafkaEnumeratorState@1": "flinkray.connectors.kafka.enumerator:KafkaEnumeratorState",
     "KafkaSourceSettings@1": "flinkray.connectors.kafka.settings:KafkaSourceSettings",

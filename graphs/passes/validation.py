@@ -11,8 +11,10 @@ from flinkray.config.options import (
     FORCE_UNALIGNED_CHECKPOINTS,
     UNALIGNED_CHECKPOINTS,
 )
+from flinkray.connectors.delivery_guarantee import DeliveryGuarantee
 from flinkray.connectors.feedback.sink import FeedbackSink
 from flinkray.connectors.feedback.source import FeedbackSource
+from flinkray.connectors.source import Boundedness
 from flinkray.errors import InvalidProgramError, operator_label
 from flinkray.transformations.operator_factories import SourceFactory
 from flinkray.transformations.partitioning import CustomPartitioner
@@ -35,6 +37,7 @@ def validate(plan: Plan) -> Plan:
     _check_co_location(plan.graph.nodes.values())
     _check_iterations(plan.graph)
     _check_unaligned(plan.graph)
+    _check_guarantees(plan.graph)
     return plan
 
 
@@ -117,4 +120,20 @@ def _check_unaligned(graph: StreamGraph) -> None:
                 "are unaligned: nobody knows whether the partitioner sends rows that were in flight to the right "
                 "subtask when the job is rescaled; leave checkpoints aligned, or, if it depends on nothing but the key "
                 f"and the number of channels, set {FORCE_UNALIGNED_CHECKPOINTS.key!r} to true"
+            )
+
+
+def _check_guarantees(graph: StreamGraph) -> None:
+    """Without checkpoints a sink commits at the end of its input, which a job without end never reaches."""
+    sources = [node.factory.source for node in graph.nodes.values() if isinstance(node.factory, SourceFactory)]
+    if graph.configuration.get(CHECKPOINT_INTERVAL) > 0 or all(
+        source.boundedness is Boundedness.BOUNDED for source in sources
+    ):
+        return
+    for node in graph.nodes.values():
+        if node.sink is not None and node.sink.delivery_guarantee is DeliveryGuarantee.EXACTLY_ONCE:
+            raise InvalidProgramError(
+                f"{operator_label(node.name)}: {type(node.sink).__name__} writes exactly once, so rows become visible "
+                "when a checkpoint is complete or the input ends, and this program has neither checkpoints nor an end; "
+                "call env.enable_checkpointing(10_000), in milliseconds"
             )

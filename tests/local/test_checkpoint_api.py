@@ -262,6 +262,7 @@ class Larger(ReduceFunction):
 def test_a_savepoint_that_cannot_be_says_why_and_the_job_goes_on(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     env = local().set_restart_strategy(RestartStrategies.fixed_delay_restart(1, "10 ms"))
+    env.enable_checkpointing("10 min")
     counting(env, rows=None, sink=FileSink(tmp_path / "rows"))
     with started(env) as client:
         with pytest.raises(CheckpointError, match=r"execution\.checkpointing\.savepoint-dir"):

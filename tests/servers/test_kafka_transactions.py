@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
 import textwrap
 import time
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,13 +23,12 @@ from flinkray import (
     WatermarkStrategy,
 )
 from flinkray.connectors.kafka.clients import KafkaError
-from flinkray.connectors.kafka.committer import KafkaCommitter
-from flinkray.connectors.kafka.transactional_ids import transactional_id
-from flinkray.connectors.kafka.transactions import Ending, KafkaTransaction, TransactionCoordinators
+from flinkray.connectors.kafka.transactions.committer import KafkaCommitter
+from flinkray.connectors.kafka.transactions.coordinators import KafkaTransaction, TransactionCoordinators
+from flinkray.connectors.kafka.transactions.transactional_ids import transactional_id
 from flinkray.testing import Crash, ScriptedSource
 from tests.servers.test_kafka_source import environment
 from tests.support.api import FakeSubtaskContext
-from tests.support.operators import as_batch
 from tests.support.servers.kafka import KafkaBroker
 from tests.support.waiting import eventually
 
@@ -56,8 +53,8 @@ def context(restored_checkpoint_id: int | None = None) -> FakeSubtaskContext:
 
 
 @pytest.fixture
-def coordinators(kafka: KafkaBroker) -> Iterator[TransactionCoordinators]:
-    yield TransactionCoordinators(kafka.servers, {})
+def coordinators(kafka: KafkaBroker) -> TransactionCoordinators:
+    return TransactionCoordinators(kafka.servers, {})
 
 
 WRITER = """
@@ -132,13 +129,6 @@ def test_transactions_of_other_subtasks_jobs_and_of_the_checkpoint_are_left_alon
     coordinators.abort([each for each in left if each.startswith("mine")])
 
 
-def test_brokers_that_do_not_answer_put_a_commit_off(kafka: KafkaBroker) -> None:
-    nobody = TransactionCoordinators("127.0.0.1:1", {})
-    ((ending, reason),) = nobody.commit([KafkaTransaction("t", 1, 0)])
-    assert ending is Ending.LATER
-    assert "127.0.0.1:1" in reason
-
-
 def test_a_job_without_checkpoints_commits_at_its_end(kafka: KafkaBroker) -> None:
     topic = kafka.create_topic()
     env = environment(1)
@@ -183,8 +173,3 @@ def test_a_broker_that_dies_before_commits_is_waited_for(kafka: KafkaBroker, tmp
     kafka.restart()
     client.result(120)
     assert Counter(committed(kafka, topic, ROWS)) == Counter(map(str, range(ROWS)))
-
-
-def test_names_do_not_come_twice() -> None:
-    assert len({transactional_id("p", 0, 5) for _ in range(100)}) == 100
-    assert os.path.commonprefix([transactional_id("p", 0, 5) for _ in range(2)]).startswith("p-0-5-")

@@ -72,6 +72,7 @@ from flinkray import (
 from flinkray.connectors.feedback.source import _HeadSplit
 from flinkray.connectors.files.commits import AbandonedFiles, FileCommittable
 from flinkray.connectors.kafka.enumerator import KafkaEnumeratorState, KafkaSplit
+from flinkray.connectors.kafka.transactions.coordinators import KafkaTransaction
 from flinkray.connectors.source import SourceProgress
 from flinkray.errors import DamagedCheckpointError, ErrorInfo
 from flinkray.latencies import LatencyStatistics
@@ -100,6 +101,7 @@ def examples() -> dict[str, Any]:
         "batch at one time": Batch(ROWS, Kind.ROW, 12),
         "record type": RecordType(Kind.TUPLE, pa.schema({"f0": pa.list_(pa.decimal128(5, 2))})),
         "given by a reader": (SourceBatch(Batch(ROWS), "split"), SourceProgress("split", Timestamp(7), True)),
+        "transactions": [KafkaTransaction("orders-0-7-0123456789ab", 4, 0)],
         "partitions": KafkaEnumeratorState(frozenset({("orders", 0)}), (KafkaSplit("orders", 1, 5, 9),)),
         "rows": [Row(a=1, b=Row(2, 3)), Row("x"), Row(), RowKind.UPDATE_AFTER],
         "windows": {Window(0, 5): GlobalWindow(), "tag": OutputTag("late")},

@@ -55,6 +55,8 @@ ROOMS = (
     "flinkray.connectors.discard",
     "flinkray.connectors.feedback",
     "flinkray.connectors.spark",
+    "flinkray.connectors.kafka.clients",
+    "flinkray.connectors.kafka.transactions",
     "flinkray.connectors.kafka",
     # flinkray: programs
     "flinkray.transformations",

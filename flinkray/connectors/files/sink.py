@@ -17,6 +17,7 @@ from pyarrow import fs
 from flinkray.batches.batch import FEW_ROWS, Batch
 from flinkray.batches.sizes import data_bytes
 from flinkray.connectors.committer import Committer
+from flinkray.connectors.delivery_guarantee import DeliveryGuarantee
 from flinkray.connectors.files.commits import AbandonedFiles, FileCommittable, FileCommitter, FileNames, delete_file
 from flinkray.connectors.files.paths import PathLike, resolve
 from flinkray.connectors.formats.json_lines import to_json_lines
@@ -101,6 +102,10 @@ class FileSink(Sink):
             ) from error
         names = FileNames(self._filesystem, self._directory, self._prefix, self._suffix, self._submission, context)
         return _FileWriter(self._filesystem, names, self._format, context)
+
+    @property
+    def delivery_guarantee(self) -> DeliveryGuarantee:
+        return DeliveryGuarantee.EXACTLY_ONCE
 
     def create_committer(self) -> Committer | None:
         return FileCommitter(self._filesystem)

@@ -3,8 +3,7 @@
 Open `source.py` and `sink.py` first; `settings.py` is what a source tells its parts. `offsets.py` says where partitions
 are begun and ended, `enumerator.py` finds partitions and assigns them, `reader.py` reads them on a thread of its own,
 `rows.py` makes rows of messages. `writer.py` writes messages that `messages.py` makes of rows; for exactly once
-`producers.py` has a producer for each transaction, `transactions.py` ends transactions whose producer is gone,
-`transactional_ids.py` names them, and `committer.py` commits them. `clients.py` makes clients of confluent-kafka, which
-comes with `flinkray[kafka]`, as does aiokafka.
+the inner room `transactions` ends transactions, whoever began them. `clients.py` makes clients of confluent-kafka,
+which comes with `flinkray[kafka]`, as does aiokafka.
 Imports `flinkray.connectors` and its formats.
 """

@@ -10,9 +10,9 @@ from flinkray.connectors.delivery_guarantee import DeliveryGuarantee
 from flinkray.connectors.formats.message_format import MessageFormat
 from flinkray.connectors.formats.raw import RawFormat
 from flinkray.connectors.kafka.clients import checked_client_options, confluent_kafka
-from flinkray.connectors.kafka.committer import KafkaCommitter
 from flinkray.connectors.kafka.messages import MessageEncoder, MessageParts
-from flinkray.connectors.kafka.transactions import TransactionCoordinators, security
+from flinkray.connectors.kafka.transactions.committer import KafkaCommitter
+from flinkray.connectors.kafka.transactions.coordinators import TransactionCoordinators, security
 from flinkray.connectors.kafka.writer import KafkaWriter, TransactionalKafkaWriter
 from flinkray.connectors.sink import Sink, SinkWriter, SinkWriterContext
 from flinkray.errors import InvalidProgramError, operator_label

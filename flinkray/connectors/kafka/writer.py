@@ -11,9 +11,9 @@ from flinkray.batches.batch import Batch
 from flinkray.connectors.committer import END_OF_INPUT
 from flinkray.connectors.kafka.clients import KafkaError, confluent_kafka, explained
 from flinkray.connectors.kafka.messages import MessageEncoder
-from flinkray.connectors.kafka.producers import TransactionalProducer, TransactionalProducers
-from flinkray.connectors.kafka.transactional_ids import left_behind, transactional_id
-from flinkray.connectors.kafka.transactions import KafkaTransaction, TransactionCoordinators
+from flinkray.connectors.kafka.transactions.coordinators import KafkaTransaction, TransactionCoordinators
+from flinkray.connectors.kafka.transactions.producers import TransactionalProducer, TransactionalProducers
+from flinkray.connectors.kafka.transactions.transactional_ids import left_behind, transactional_id
 from flinkray.connectors.sink import SinkWriter, SinkWriterContext
 
 log = logging.getLogger(__name__)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from flinkray.connectors.committer import CommitRequest, Committer
 from flinkray.connectors.kafka.clients import KafkaError
-from flinkray.connectors.kafka.transactions import Ending, KafkaTransaction, TransactionCoordinators
+from flinkray.connectors.kafka.transactions.coordinators import Ending, KafkaTransaction, TransactionCoordinators
 
 
 class KafkaCommitter(Committer):

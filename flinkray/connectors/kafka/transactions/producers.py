@@ -9,7 +9,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 from flinkray.connectors.kafka.clients import TIMEOUT_S, KafkaError, confluent_kafka, explained
-from flinkray.connectors.kafka.transactions import KafkaTransaction
+from flinkray.connectors.kafka.transactions.coordinators import KafkaTransaction
 
 _STATISTICS_MS = 250
 """librdkafka tells a producer's id and epoch in its statistics only."""

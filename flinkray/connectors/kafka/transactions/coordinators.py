@@ -75,7 +75,9 @@ class TransactionCoordinators:
         """
 
         async def listed(client: Any) -> list[str]:
-            from flinkray.connectors.kafka.list_transactions import ListTransactionsRequest  # an extra brings aiokafka
+            from flinkray.connectors.kafka.transactions.list_transactions import (
+                ListTransactionsRequest,  # an extra brings aiokafka
+            )
 
             found: list[str] = []
             for broker in client.cluster.brokers():
