@@ -25,6 +25,7 @@ GROUPS = {
         "io.",
     ),
     "Metrics": ("metrics.",),
+    "Sinks": ("sink.",),
 }
 
 
