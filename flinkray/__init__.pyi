@@ -1,6 +1,7 @@
 # ruff: noqa: TID252  (what reads this at run time, see __init__.py, takes relative imports only)
 from .batches.batch import Batch
 from .config.configuration import Configuration
+from .connectors.async_sink import AsyncSinkWriter
 from .connectors.collect.sink import CollectSink
 from .connectors.collection.source import ArrowSource, CollectionSource, PandasSource
 from .connectors.committer import CommitRequest, Committer
@@ -19,6 +20,7 @@ from .connectors.kafka.offsets import KafkaOffsets
 from .connectors.kafka.sink import KafkaSink
 from .connectors.kafka.source import KafkaSource
 from .connectors.print.sink import PrintSink
+from .connectors.request_buffer import RequestLimits
 from .connectors.sequence.source import SequenceSource
 from .connectors.sink import Sink, SinkWriter, SinkWriterContext
 from .connectors.socket.source import SocketSource
@@ -193,6 +195,7 @@ __all__ = [
     "AsyncFunction",
     "AsyncRetryPredicate",
     "AsyncRetryStrategy",
+    "AsyncSinkWriter",
     "Avg",
     "BaseBroadcastProcessFunction",
     "Batch",
@@ -314,6 +317,7 @@ __all__ = [
     "ReduceFunction",
     "ReducingState",
     "ReducingStateDescriptor",
+    "RequestLimits",
     "ResourceSpec",
     "RestartStrategies",
     "RestartStrategyConfiguration",

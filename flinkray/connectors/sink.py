@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Coroutine
 from typing import Any, Protocol
 
 from flinkray.batches.batch import Batch
@@ -18,12 +19,39 @@ class SinkWriterContext(SubtaskContext, Protocol):
     def restored_checkpoint_id(self) -> int | None:
         """The checkpoint from which the task starts; None: from none."""
 
+    def call_later(self, delay_ms: float, callback: Callable[[], None]) -> None:
+        """Calls it in the task's thread after so many milliseconds, unless the task has ended by then."""
+
+    def run_async(
+        self, begin: Callable[[], Coroutine[Any, Any, Any]], done: Callable[[Any, BaseException | None], None]
+    ) -> None:
+        """Runs the coroutine that `begin` gives on an event loop of the writer's own, which has a thread for itself;
+        then calls `done` in the task's thread, with what it gave or raised. What `done` raises fails the task."""
+
+    def end_async(self, last: Coroutine[Any, Any, None]) -> None:
+        """Cancels all coroutines, runs the last one, waits for it for a moment, and ends the event loop."""
+
+    def yield_to_mailbox(self) -> None:
+        """Waits until something that was asked for here has been called, and calls that."""
+
+    def count(self, name: str, increase: float = 1) -> None:
+        """Adds to a counter among the operator's figures."""
+
+    def gauge_function(self, name: str, read: Callable[[], float | None]) -> None:
+        """A figure of the operator that is read when figures are reported, on another thread; None: there is none."""
+
 
 class SinkWriter(ABC):
     """Takes batches. All methods are called by the task's thread, which handles nothing else meanwhile.
 
     At a checkpoint the order is `flush`, `prepare_commit`, `snapshot_state`, and later `notify_checkpoint_complete`.
     """
+
+    @property
+    def is_available(self) -> bool:
+        """Whether more rows are wanted; looked at before rows are handed over, and after each call of this writer that
+        its context was asked for. While not, the input is held back, and the task counts as back-pressured."""
+        return True
 
     @abstractmethod
     def write(self, batch: Batch) -> None:

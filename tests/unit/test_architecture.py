@@ -117,9 +117,9 @@ ROOMS = (
     # actors: operators
     "actors.operators.time",
     "actors.operators.sources",
-    "actors.operators.sinks",
     "actors.operators.functions",
     "actors.operators.asynchronous",
+    "actors.operators.sinks",
     "actors.operators.aggregates",
     "actors.operators.windows.base",
     "actors.operators.windows.buffers",

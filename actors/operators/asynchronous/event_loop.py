@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import heapq
+import inspect
 import logging
 import threading
 from collections.abc import Callable, Coroutine
@@ -70,6 +71,9 @@ class EventLoop:
         Raises:
             TimeoutError: not in time, where there is a thread to wait for.
         """
+        if self._is_stuck or self._ended.is_set():
+            coroutine.close()
+            raise TimeoutError(f"{self._name} runs no more coroutines")
         if self.has_thread:
             return self._run_on_thread(coroutine, timeout_s)
         task = self._loop.create_task(coroutine)
@@ -84,9 +88,6 @@ class EventLoop:
         return task.result()
 
     def _run_on_thread(self, coroutine: Coroutine[Any, Any, Any], timeout_s: float | None) -> Any:
-        if self._is_stuck or self._ended.is_set():
-            coroutine.close()
-            raise TimeoutError(f"{self._name} runs no more coroutines")
         future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
         try:
             return future.result(timeout_s)
@@ -115,8 +116,13 @@ class EventLoop:
         after its sockets, and cannot close.
         """
         self._ended.set()
-        if not self._loop.is_running():
-            self._loop.close()
+        if self._loop.is_running():
+            return  # the process is killed by a coroutine of this loop
+        for task in asyncio.all_tasks(self._loop):
+            coroutine = task.get_coro()
+            if inspect.iscoroutine(coroutine):
+                coroutine.close()  # or it warns, when it is collected, that nobody has awaited it
+        self._loop.close()
 
     # -- Loop ----------------------------------------------------------------------------------------------------
 

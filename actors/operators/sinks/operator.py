@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from actors.operators.contract.connector_context import ConnectorContext
 from actors.operators.contract.operator import Operator, OperatorContext, Output
 from actors.operators.sinks.collect_writer import CollectWriter
 from actors.operators.sinks.commits import COMMITTABLES, Commits
 from actors.operators.sinks.committables import encode_committables
+from actors.operators.sinks.writer_context import WriterContext
 from actors.protocol.elements import CheckpointOptions, LatencyMarker
 from actors.protocol.operator_events import RowsPersisted, RowsTaken
 from actors.state.snapshots.snapshot import OperatorSnapshot, RestoredState
@@ -50,8 +50,8 @@ class SinkOperator(Operator):
 
     @property
     def is_available(self) -> bool:
-        if isinstance(self._writer, CollectWriter):
-            return self._writer.is_available
+        if self._writer is not None and not self._writer.is_available:
+            return False
         return self._commits is None or self._commits.keeps_up
 
     @property
@@ -77,7 +77,7 @@ class SinkOperator(Operator):
             self._functions.open(TaskRuntimeContext(self.context))
             states = None if restored is None else restored.items(_WRITER)
             restored_id = None if restored is None else restored.checkpoint_id
-            self._writer = self._sink.create_writer(_WriterContext(self.context, restored_id), states)
+            self._writer = self._sink.create_writer(WriterContext(self.context, restored_id, self._raise), states)
         except BaseException as error:
             self._raise(error)
 
@@ -230,14 +230,6 @@ class SinkOperator(Operator):
 
     def _raise(self, error: BaseException) -> NoReturn:
         raise_attributed(self.context.operator_name, self.context.subtask, NO_VALUE, error)
-
-
-class _WriterContext(ConnectorContext):
-    """A SinkWriterContext."""
-
-    def __init__(self, context: OperatorContext, restored_checkpoint_id: int | None) -> None:
-        super().__init__(context)
-        self.restored_checkpoint_id = restored_checkpoint_id
 
 
 def _error_of(step: Callable[[], None]) -> BaseException | None:
