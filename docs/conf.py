@@ -22,7 +22,7 @@ nitpicky = True
 # What is not ours has no page here, and names of types that stand for any, or for a plain number or text, need none.
 nitpick_ignore_regex = [
     ("py:.*", r"(abc|collections|datetime|numpy|pandas|pathlib|pd|pa|pyarrow|typing)\..*"),
-    ("py:.*", r"flinkray\..*\.(T|K|V|S|IN|OUT|V_OUT|Millis|Timestamp|JobId|ColumnKey|FunctionKey|Valid)"),
+    ("py:.*", r"flinkray\..*\.(T|K|V|S|IN|OUT|V_OUT|Millis|Timestamp|JobId|ColumnKey|FunctionKey|Valid|_Committable)"),
     ("py:.*", "KeyFunction"),
 ]
 

@@ -4,7 +4,7 @@ from .config.configuration import Configuration
 from .connectors.async_sink import AsyncSinkWriter
 from .connectors.collect.sink import CollectSink
 from .connectors.collection.source import ArrowSource, CollectionSource, PandasSource
-from .connectors.committer import CommitRequest, Committer
+from .connectors.committer import CommitOutcome, CommitRequest, Committer
 from .connectors.datagen.source import DataGenSource, RandomField, SequenceField
 from .connectors.delivery_guarantee import DeliveryGuarantee
 from .connectors.discard.sink import DiscardSink
@@ -222,6 +222,7 @@ __all__ = [
     "CollectSink",
     "CollectedRows",
     "CollectionSource",
+    "CommitOutcome",
     "CommitRequest",
     "Committer",
     "Configuration",

@@ -16,6 +16,7 @@ from actors.client.cli import main
 from docs.extensions.commands import command_reference
 from docs.extensions.docstrings import to_rst
 from docs.extensions.flowcharts import flowchart_svg
+from docs.extensions.guarantees import guarantee_table
 from docs.extensions.options import option_reference
 from docs.extensions.public_names import is_protocol, public_classes, public_names
 from flinkray.config.options import declared_options
@@ -33,6 +34,13 @@ class OptionReference(SphinxDirective):
 
     def run(self) -> list[nodes.Node]:
         return self.parse_text_to_nodes(option_reference(declared_options().values()), allow_section_headings=True)
+
+
+class GuaranteeTable(SphinxDirective):
+    """`{guarantee-table}`: what each sink promises."""
+
+    def run(self) -> list[nodes.Node]:
+        return self.parse_text_to_nodes(guarantee_table())
 
 
 class CommandReference(SphinxDirective):
@@ -123,6 +131,7 @@ _TYPES = ("class", "exception")
 def setup(app: Sphinx) -> dict[str, bool]:
     app.add_directive("option-reference", OptionReference)
     app.add_directive("command-reference", CommandReference)
+    app.add_directive("guarantee-table", GuaranteeTable)
     app.add_directive("mermaid", Mermaid)
     app.connect("autodoc-process-docstring", convert_docstring)
     app.connect("autodoc-process-signature", hide_signature)
