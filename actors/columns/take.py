@@ -28,7 +28,9 @@ def take_rows(batch: Batch, rows: npt.NDArray[np.integer[Any]]) -> Batch:
     if isinstance(times, pa.Array):
         column = _same_column(batch.data, times)
         times = take(times, indices) if column is None else data.column(column)
-    return batch.sized(Batch(data, batch.kind, times, None if batch.keys is None else take(batch.keys, indices)))
+    keys = None if batch.keys is None else take(batch.keys, indices)
+    kinds = None if batch.kinds is None else take(batch.kinds, indices)
+    return batch.sized(Batch(data, batch.kind, times, keys, kinds))
 
 
 def take(values: Any, indices: pa.Array) -> Any:

@@ -1,4 +1,4 @@
-"""The unit of flow: a batch of rows as Arrow columns, with the event times and keys that travel beside them."""
+"""The unit of flow: a batch of rows as Arrow columns, with the event times, keys and kinds that travel beside them."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from flinkray.batches import wire_format as wire
 from flinkray.batches.numpy_arrays import INT64, fixed_width
 from flinkray.batches.sizes import data_bytes
 from flinkray.types.records import MIN_TIMESTAMP, Kind, RecordType
+from flinkray.types.rows import RowKind
 
 LARGEST_OVER_TARGET = 4
 """A batch may have up to so many times the rows or bytes that batches aim at before it is split, so that batches are
@@ -31,12 +32,14 @@ class Batch:
         times: event time in epoch milliseconds: per row (int64, no nulls), one for all rows, or None where none was
             assigned.
         keys: the key columns where the stream is keyed by a function (a key made of columns is read from `data`).
+        kinds: what each row does in a changelog: the value of its `RowKind` (int8, no nulls); None: all are inserts.
     """
 
     data: pa.RecordBatch
     kind: Kind = Kind.ROW
     times: pa.Array | int | None = None
     keys: pa.RecordBatch | None = None
+    kinds: pa.Array | None = None
     _timestamps: pa.Array | None = field(default=None, init=False, repr=False, compare=False)
     """The timestamp of each row, where all rows share one and somebody has asked for a column of it."""
     _nbytes: int | None = field(default=None, init=False, repr=False, compare=False)
@@ -63,11 +66,16 @@ class Batch:
         return self._timestamps
 
     @property
+    def row_kinds(self) -> pa.Array:
+        """The kind of each row as `kinds` has them, also where all are inserts."""
+        return inserts(self.num_rows) if self.kinds is None else self.kinds
+
+    @property
     def nbytes(self) -> int:
         """Bytes of the rows themselves, whatever buffers they are slices of."""
         if self._nbytes is not None:
             return self._nbytes
-        total = self._column_bytes() + _nbytes_of(self.times)
+        total = self._column_bytes() + _nbytes_of(self.times) + (0 if self.kinds is None else self.num_rows)
         self.set_nbytes(total)  # the class is frozen; the value is the same for everyone
         return total
 
@@ -109,6 +117,7 @@ class Batch:
                 self.kind,
                 self.times.slice(offset, length) if isinstance(self.times, pa.Array) else self.times,
                 None if self.keys is None else self.keys.slice(offset, length),
+                None if self.kinds is None else self.kinds.slice(offset, length),
             )
         )
 
@@ -119,6 +128,7 @@ class Batch:
             self.kind,
             self.times.take(indices) if isinstance(self.times, pa.Array) else self.times,
             None if self.keys is None else self.keys.take(indices),
+            None if self.kinds is None else self.kinds.take(indices),
         )
 
     def filter(self, mask: pa.Array) -> Batch:
@@ -128,6 +138,7 @@ class Batch:
             self.kind,
             self.times.filter(mask) if isinstance(self.times, pa.Array) else self.times,
             None if self.keys is None else self.keys.filter(mask),
+            None if self.kinds is None else self.kinds.filter(mask),
         )
 
     def sized(self, part: Batch) -> Batch:
@@ -156,25 +167,34 @@ class Batch:
 
     def select(self, columns: Sequence[int]) -> Batch:
         """All rows with only the columns at these indices; without copying."""
-        batch = Batch(self.data.select(columns), self.kind, self.times, self.keys)
+        batch = Batch(self.data.select(columns), self.kind, self.times, self.keys, self.kinds)
         object.__setattr__(batch, "_time_bounds", self._time_bounds)
         return batch
 
     def with_times(self, times: pa.Array | int | None) -> Batch:
         """The same rows with other event times."""
-        batch = Batch(self.data, self.kind, times, self.keys)
+        batch = Batch(self.data, self.kind, times, self.keys, self.kinds)
         if self._nbytes is not None:
             batch.set_nbytes(self._nbytes - _nbytes_of(self.times) + _nbytes_of(times))
         return batch
 
+    def with_kinds(self, kinds: pa.Array | None) -> Batch:
+        """The same rows, which do something else in a changelog."""
+        return self if kinds is self.kinds else Batch(self.data, self.kind, self.times, self.keys, kinds)
+
+    def with_data(self, data: pa.RecordBatch, kind: Kind = Kind.ROW) -> Batch:
+        """Other columns for the same rows, which keep their event times and kinds. Keys that were computed from the
+        former columns are left out."""
+        return Batch(data, kind, self.times, None, self.kinds)
+
     def without_keys(self) -> Batch:
         """The same rows without the columns of a computed key."""
-        return self if self.keys is None else Batch(self.data, self.kind, self.times)
+        return self if self.keys is None else Batch(self.data, self.kind, self.times, None, self.kinds)
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[Any, ...]:
         """Pickles the rows of this batch only, however large the buffers are that it is a slice of."""
         columns, names = list(self.data.columns), list(self.data.schema)
-        for beside in (self._timestamp_columns(), self.keys):
+        for beside in (self._timestamp_columns(), self._kind_columns(), self.keys):
             if beside is not None:
                 columns += beside.columns
                 names += list(beside.schema)
@@ -182,7 +202,9 @@ class Batch:
         combined = pa.RecordBatch.from_arrays(columns, schema=schema) if columns else self.data
         written = wire.encode(combined)
         time = self.times if isinstance(self.times, int) else None
-        layout = (self.data.num_columns, isinstance(self.times, pa.Array), self.keys is not None)
+        layout: _Layout = (self.data.num_columns, isinstance(self.times, pa.Array), self.keys is not None)
+        if self.kinds is not None:
+            layout = (*layout, True)
         return _rebuild, (self.kind, layout, written if int(protocol) >= 5 else written.in_band(), time)
 
     def _timestamp_columns(self) -> pa.RecordBatch | None:
@@ -190,20 +212,35 @@ class Batch:
             return None
         return pa.RecordBatch.from_arrays([self.times], names=["timestamp"])
 
+    def _kind_columns(self) -> pa.RecordBatch | None:
+        return None if self.kinds is None else pa.RecordBatch.from_arrays([self.kinds], names=["kind"])
+
+
+def inserts(rows: int) -> pa.Array:
+    """The kinds of so many inserts."""
+    return pa.repeat(pa.scalar(RowKind.INSERT.value, pa.int8()), rows)
+
 
 def _nbytes_of(times: pa.Array | int | None) -> int:
     return 8 * len(times) if isinstance(times, pa.Array) else 0
 
 
-def _rebuild(kind: Kind, layout: tuple[int, bool, bool], written: wire.Written, time: int | None = None) -> Batch:
+_Layout = tuple[int, bool, bool] | tuple[int, bool, bool, bool]
+"""How many columns are the rows' own; whether event times come behind them, and keys last; whether kinds come before
+the keys (left out where there are none, as before there were any)."""
+
+
+def _rebuild(kind: Kind, layout: _Layout, written: wire.Written, time: int | None = None) -> Batch:
     combined = wire.decode(written)
-    width, has_timestamps, has_keys = layout
-    key_start = width + has_timestamps
+    width, has_timestamps, has_keys = layout[:3]
+    has_kinds = len(layout) > 3
+    key_start = width + has_timestamps + has_kinds
     return Batch(
         combined.select(range(width)),
         kind,
         combined.column(width) if has_timestamps else time,
         combined.select(range(key_start, combined.num_columns)).replace_schema_metadata(None) if has_keys else None,
+        combined.column(width + has_timestamps) if has_kinds else None,
     )
 
 
@@ -212,7 +249,7 @@ def _is_even(arrow_type: pa.DataType) -> bool:
 
 
 def is_same_layout(left: Batch, right: Batch) -> bool:
-    """Whether the two batches can be concatenated without changing a type."""
+    """Whether the two batches can be concatenated without changing a type; only one of them may have kinds."""
     return (
         left.kind is right.kind
         and (left.times is None) == (right.times is None)
@@ -257,4 +294,7 @@ def concat(batches: Sequence[Batch]) -> Batch:
         if first.times is None or is_at_one_time(batches)
         else pa.concat_arrays([batch.timestamps for batch in batches]),
         None if first.keys is None else pa.concat_batches([batch.keys for batch in batches]),
+        None
+        if all(batch.kinds is None for batch in batches)
+        else pa.concat_arrays([batch.row_kinds for batch in batches]),
     )

@@ -1,6 +1,7 @@
 """Between batches and the Python values that row functions see: whole columns at once, never a cell at a time.
 
-Values come back as the kind says: bare (SCALAR), tuples (TUPLE), `Row`s (ROW), or unpickled (OBJECT). What a function
+Values come back as the kind says: bare (SCALAR), tuples (TUPLE), `Row`s (ROW), or unpickled (OBJECT). Of these only
+`Row`s show what they do in a changelog. What a function
 returns decides the kind of its stream: a plain tuple makes TUPLE, a Row, dict, NamedTuple or dataclass makes ROW,
 anything else that Arrow holds SCALAR. A list and a one-dimensional array of numpy's both come back as a list.
 """
@@ -14,19 +15,20 @@ import reprlib
 import uuid
 from collections.abc import Callable, Sequence
 from decimal import Decimal
+from itertools import repeat
 from operator import attrgetter, itemgetter
 from typing import Any
 
 import pyarrow as pa
 
-from flinkray.batches.batch import Batch
+from flinkray.batches.batch import Batch, inserts
 from flinkray.batches.pickling import ARROW_DATA, dumps
 from flinkray.batches.value_columns import PLAIN_TYPES, decoded_form, to_array, to_values, types_of
 from flinkray.batches.wire_format import rows_without_columns
 from flinkray.errors import TypeMismatchError, operator_label
 from flinkray.persistence import loads
 from flinkray.types.records import SCALAR_COLUMN, Kind, RecordType, tuple_columns
-from flinkray.types.rows import Row, row_class
+from flinkray.types.rows import ROW_KINDS, SHORT_STRINGS, Row, RowKind, row_class
 from flinkray.types.value_types import (
     Misfit,
     Unholdable,
@@ -60,12 +62,15 @@ def decode(batch: Batch) -> list[Any]:
         return to_values(data.column(0))
     if batch.kind is Kind.OBJECT:
         return [loads(pickled) for pickled in data.column(0).to_pylist()]
-    if not data.num_columns:
-        return [() if batch.kind is Kind.TUPLE else row_class(())()] * data.num_rows
     columns = [to_values(column) for column in data.columns]
     if batch.kind is Kind.TUPLE:
-        return list(zip(*columns, strict=True))
-    return list(row_class(tuple(data.schema.names))._from_columns(columns))
+        return list(zip(*columns, strict=True)) if columns else [()] * data.num_rows
+    names = tuple(data.schema.names)
+    if batch.kinds is not None:
+        makers = [row_class(names, kind)._maker() for kind in ROW_KINDS]
+        values = zip(*columns, strict=True) if columns else repeat((), data.num_rows)
+        return [makers[kind](row) for kind, row in zip(batch.kinds.to_pylist(), values, strict=True)]
+    return list(row_class(names)._from_columns(columns)) if columns else [row_class(names)()] * data.num_rows
 
 
 def as_row(value: Any) -> Any:
@@ -154,13 +159,24 @@ class RowEncoder:
 
     Args:
         argument: what the user sets to declare the type, for errors.
+        gives_changelog: whether rows may be of any kind. Otherwise none may be of another than the row that it is made
+            of, which is an insert unless `encode` gets kinds.
     """
 
-    def __init__(self, operator: str, subtask: str, declared: RecordType | None, argument: str = "output_type") -> None:
+    def __init__(
+        self,
+        operator: str,
+        subtask: str,
+        declared: RecordType | None,
+        argument: str = "output_type",
+        *,
+        gives_changelog: bool = False,
+    ) -> None:
         self._operator = operator
         self._subtask = subtask
         self._is_declared = declared is not None
         self._argument = argument
+        self._gives_changelog = gives_changelog
         self._kind = declared.kind if declared else None
         self._names: list[str] = list(declared.schema.names) if declared else []
         self._types: dict[str, pa.DataType] = {f.name: f.type for f in declared.schema} if declared else {}
@@ -187,20 +203,28 @@ class RowEncoder:
             return lambda value: values.append(value if isinstance(value, tuple) else copy.copy(value))
         return lambda value: values.append(snapshot(value))
 
-    def encode(self, values: Sequence[Any], timestamps: pa.Array | None) -> Batch:
+    def encode(self, values: Sequence[Any], timestamps: pa.Array | None, kinds: pa.Array | None = None) -> Batch:
         """The values as one batch.
 
+        Args:
+            kinds: those of the rows that the values are made of, which they keep.
         Raises:
-            TypeMismatchError: a value does not fit the type; names operator, subtask, field and value.
+            TypeMismatchError: a value does not fit the type, or is a row of another kind; names operator, subtask,
+                field and value.
         """
+        batch = self._encode(values, timestamps, kinds)
+        return batch.with_kinds(pa.array(map(_row_kind, values), pa.int8()) if self._gives_changelog else kinds)
+
+    def _encode(self, values: Sequence[Any], timestamps: pa.Array | None, kinds: pa.Array | None) -> Batch:
         kind = self._kind or self._infer_kind(values)
         if kind is None:
             nulls = pa.nulls(len(values))
             return Batch(pa.record_batch([nulls], names=[SCALAR_COLUMN]), Kind.SCALAR, timestamps)
         if kind is Kind.OBJECT:
+            self._check_kinds(types_of(values), values, kinds)
             return self._pickled(values, timestamps)
         try:
-            columns = self._columns(kind, values)
+            columns = self._columns(kind, values, kinds)
             if not columns and not self._is_declared:
                 raise Unholdable(values[0])  # a table without columns does not say how many rows it has
             arrays = [self._array(kind, name, column) for name, column in columns]
@@ -214,6 +238,19 @@ class RowEncoder:
         data = pa.RecordBatch.from_arrays(arrays, schema=self._current_schema())
         assert data.num_rows == len(values), f"{data.num_rows} of {len(values)} rows in {data.schema}"
         return Batch(data, kind, timestamps)
+
+    def _check_kinds(self, python_types: set[type], values: Sequence[Any], kinds: pa.Array | None) -> None:
+        """Refuses a row that is of another kind than the one that it is made of; one made anew is an insert."""
+        if self._gives_changelog or not any(map(_is_change, python_types)):
+            return
+        expected = inserts(len(values)) if kinds is None else kinds
+        for value, kind in zip(values, expected.to_pylist(), strict=True):
+            if _row_kind(value) not in (kind, RowKind.INSERT.value):
+                raise TypeMismatchError(
+                    f"{operator_label(self._operator, self._subtask)}: the row {short_repr(value)} is made of one that "
+                    f"is {SHORT_STRINGS[kind]} in its changelog, and keeps that: give it a column that says what it "
+                    "does, and call as_changelog(column) on the stream"
+                )
 
     # -- the kind
 
@@ -231,10 +268,11 @@ class RowEncoder:
 
     # -- values to columns of values
 
-    def _columns(self, kind: Kind, values: Sequence[Any]) -> list[tuple[str, Sequence[Any]]]:
+    def _columns(self, kind: Kind, values: Sequence[Any], kinds: pa.Array | None) -> list[tuple[str, Sequence[Any]]]:
         if kind is Kind.SCALAR:
             return [(SCALAR_COLUMN, values)]
         python_types = types_of(values)
+        self._check_kinds(python_types, values, kinds)
         if python_types == {tuple} or (kind is Kind.TUPLE and all(issubclass(t, tuple) for t in python_types)):
             return self._tuple_columns(kind, values)
         if kind is Kind.TUPLE:
@@ -371,6 +409,15 @@ class RowEncoder:
             f"({type(value).__name__}) does not fit {expected}; set {self._argument}= to a type that holds all its "
             "values, or make the function return one type"
         )
+
+
+def _row_kind(value: Any) -> int:
+    return value._kind.value if isinstance(value, Row) else 0
+
+
+def _is_change(python_type: type) -> bool:
+    """Whether it is a class of rows that are no inserts."""
+    return issubclass(python_type, Row) and python_type._kind is not RowKind.INSERT
 
 
 def _has_no_names(python_type: type[tuple[Any, ...]]) -> bool:

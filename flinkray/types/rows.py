@@ -1,4 +1,4 @@
-"""Rows as row functions see them: light, immutable, read by attribute, name or position."""
+"""Rows as row functions see them: light, read by attribute, name or position, with what they do in a changelog."""
 
 from __future__ import annotations
 
@@ -14,15 +14,25 @@ from flinkray.types.records import tuple_columns
 
 
 class RowKind(enum.Enum):
-    """What a row of a changelog does (Flink's RowKind). Streams hold insertions only."""
+    """What a row of a changelog does (Flink's RowKind). Its text is Flink's short string: +I, -U, +U or -D."""
 
     INSERT = 0
+    """The row is new."""
     UPDATE_BEFORE = 1
+    """The row as it was before an update, which takes it back."""
     UPDATE_AFTER = 2
+    """The row as it is after an update."""
     DELETE = 3
+    """The row is gone."""
 
     def __str__(self) -> str:
-        return ("+I", "-U", "+U", "-D")[self.value]
+        return SHORT_STRINGS[self.value]
+
+
+SHORT_STRINGS = ("+I", "-U", "+U", "-D")
+"""The short string of each kind, by its value."""
+ROW_KINDS = tuple(RowKind)
+"""The kinds, by their values."""
 
 
 class Row(tuple[Any, ...]):
@@ -32,8 +42,10 @@ class Row(tuple[Any, ...]):
     `f0`, `f1`, and it is matched with a declared type by position); `Person = Row("name", "age")` makes a constructor,
     `Person("Ann", 30)`, as in PyFlink. A column that is no Python identifier, or is called `as_dict`, is read by item.
 
-    Rows are immutable and iterate over their values; `row._replace(age=31)` gives a changed copy. Two rows are equal
-    exactly when names and values are. The runtime makes rows through `row_class`, whose subclasses hold the names.
+    Values do not change, and a row iterates over them; `row._replace(age=31)` gives a changed copy. In a changelog a
+    row has a kind, `Row.of_kind(RowKind.DELETE, name="Ann", age=30)`; without one it is an insert. Two rows are equal
+    exactly when names, values and kinds are. The runtime makes rows through `row_class`, whose subclasses hold names
+    and kind.
     """
 
     __slots__ = ()
@@ -42,6 +54,8 @@ class Row(tuple[Any, ...]):
     _is_named: ClassVar[bool] = False
     """False: the row was made without names, so `_fields` are f0, f1, ..."""
     _positions: ClassVar[Mapping[str, int]] = {}
+    _kind: ClassVar[RowKind] = RowKind.INSERT
+    """Held by the class, so that an insert, which most rows are, takes neither time nor memory for it."""
 
     def __new__(cls, *values: Any, **columns: Any) -> Row:
         if cls is not Row:
@@ -51,6 +65,13 @@ class Row(tuple[Any, ...]):
         if columns:
             return tuple.__new__(row_class(tuple(columns)), tuple(columns.values()))
         return tuple.__new__(_unnamed_row_class(len(values)), values)
+
+    @staticmethod
+    def of_kind(row_kind: RowKind, *values: Any, **columns: Any) -> Row:
+        """A row of a changelog, otherwise as `Row(...)` makes it."""
+        row = Row(*values, **columns)
+        row.set_row_kind(row_kind)
+        return row
 
     @classmethod
     def _of_class(cls, values: tuple[Any, ...], columns: dict[str, Any]) -> Row:
@@ -89,7 +110,7 @@ class Row(tuple[Any, ...]):
         """A row whose column names are this row's values: `Person = Row("name", "age"); Person("Ann", 30)`."""
         if self._is_named or not all(isinstance(name, str) for name in self):
             raise TypeError("only a row of column names, such as Row('name', 'age'), can be called to make rows")
-        return row_class(tuple(self))(*values)
+        return row_class(tuple(self), self._kind)(*values)
 
     def as_dict(self, recursive: bool = False) -> dict[str, Any]:
         """Column name -> value; `recursive` turns rows within values (and within lists and dicts) into dicts too."""
@@ -109,15 +130,22 @@ class Row(tuple[Any, ...]):
         return tuple.__new__(type(self), values)
 
     def get_row_kind(self) -> RowKind:
-        """PyFlink has it: always INSERT, since streams hold insertions only."""
-        return RowKind.INSERT
+        """What the row does in a changelog."""
+        return self._kind
+
+    def set_row_kind(self, row_kind: RowKind) -> None:
+        """Changes what this row does in a changelog. A row that has been collected is not copied: for another change
+        make another one, with `Row.of_kind`."""
+        if not isinstance(row_kind, RowKind):
+            raise TypeError(f"a row kind is one of {', '.join(map(repr, RowKind))}, not {row_kind!r}")
+        self.__class__ = _cached_class(self._fields, self._is_named, row_kind)
 
     def get_fields_by_names(self, names: list[str]) -> list[Any]:
         """The values of these columns, in that order."""
         return [self[name] for name in names]
 
     def __eq__(self, other: object) -> bool:
-        # Classes are cached by names, so the same class means the same names. A plain tuple is never equal to a row.
+        # Classes are cached by names and kind, so the same class means the same of both. A plain tuple is never equal.
         return type(other) is type(self) and tuple.__eq__(self, other)
 
     def __ne__(self, other: object) -> bool:
@@ -126,44 +154,64 @@ class Row(tuple[Any, ...]):
     __hash__ = tuple.__hash__
 
     def __repr__(self) -> str:
+        if self._kind is not RowKind.INSERT:
+            return changelog_text(self._kind, self)
         if not self._is_named:
             return f"<Row({', '.join(map(repr, self))})>"  # as PyFlink has it
-        return f"Row({', '.join(f'{name}={value!r}' for name, value in zip(self._fields, self, strict=True))})"
+        return f"Row({self._shown_values()})"
+
+    def _shown_values(self) -> str:
+        if not self._is_named:
+            return ", ".join(map(repr, self))
+        return ", ".join(f"{name}={value!r}" for name, value in zip(self._fields, self, strict=True))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (self._fields if self._is_named else None, tuple(self))
+        names = self._fields if self._is_named else None
+        # What inserts are pickled as is the same as before there were kinds.
+        kind = () if self._kind is RowKind.INSERT else (self._kind.value,)
+        return _rebuild, (names, tuple(self), *kind)
 
 
-def row_class(names: tuple[str, ...]) -> type[Row]:
-    """The class of rows with these column names, the same one for the same names.
+def changelog_text(kind: RowKind, value: Any) -> str:
+    """A value of a changelog as text, for example `-U(word='a', n=1)`, `+I('a', 1)` or `-D(7)`."""
+    if isinstance(value, Row):
+        return f"{kind}({value._shown_values()})"
+    if type(value) is tuple:
+        return f"{kind}({', '.join(map(repr, value))})"
+    return f"{kind}({value!r})"
+
+
+def row_class(names: tuple[str, ...], kind: RowKind = RowKind.INSERT) -> type[Row]:
+    """The class of rows of that kind with these column names, the same one for the same names and kind.
 
     `row_class(names)(*values)` checks the number of values; `_maker()` and `_from_columns(...)` are the fast ways.
 
     Raises:
         ValueError: a name occurs twice.
     """
-    return _cached_class(tuple(names), True)
+    return _cached_class(tuple(names), True, kind)
 
 
-def _unnamed_row_class(width: int) -> type[Row]:
-    return _cached_class(tuple(tuple_columns(width)), False)
+def _unnamed_row_class(width: int, kind: RowKind = RowKind.INSERT) -> type[Row]:
+    return _cached_class(tuple(tuple_columns(width)), False, kind)
 
 
-_CLASSES: dict[tuple[tuple[str, ...], bool], type[Row]] = {}
+_CLASSES: dict[tuple[tuple[str, ...], bool, int], type[Row]] = {}
 
 _GIVING_WAY = ("count", "index", "keys")
 """Methods that give way to a column of the same name."""
 
 
-def _cached_class(names: tuple[str, ...], is_named: bool) -> type[Row]:
-    found = _CLASSES.get((names, is_named))
+def _cached_class(names: tuple[str, ...], is_named: bool, kind: RowKind) -> type[Row]:
+    key = names, is_named, kind._value_  # an enum's own hash takes longer than all the rest
+    found = _CLASSES.get(key)
     if found is None:
         # setdefault: where two threads make the class at once, both get the one that came first.
-        found = _CLASSES.setdefault((names, is_named), _make_class(names, is_named))
+        found = _CLASSES.setdefault(key, _make_class(names, is_named, kind))
     return found
 
 
-def _make_class(names: tuple[str, ...], is_named: bool) -> type[Row]:
+def _make_class(names: tuple[str, ...], is_named: bool, kind: RowKind) -> type[Row]:
     if len(set(names)) != len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise ValueError(f"a row cannot have two columns named {twice!r}")
@@ -179,13 +227,16 @@ def _make_class(names: tuple[str, ...], is_named: bool) -> type[Row]:
         "_fields": names,
         "_is_named": is_named,
         "_positions": {name: position for position, name in enumerate(names)},
+        "_kind": kind,
     }
     return type("Row", (Row,), attributes)
 
 
 @known_as("flinkray/Row@1")
-def _rebuild(names: tuple[str, ...] | None, values: tuple[Any, ...]) -> Row:
-    return tuple.__new__(_unnamed_row_class(len(values)) if names is None else row_class(names), values)
+def _rebuild(names: tuple[str, ...] | None, values: tuple[Any, ...], kind: int = 0) -> Row:
+    row_kind = ROW_KINDS[kind]
+    python_type = _unnamed_row_class(len(values), row_kind) if names is None else row_class(names, row_kind)
+    return tuple.__new__(python_type, values)
 
 
 def _plain(value: Any) -> Any:

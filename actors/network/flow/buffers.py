@@ -125,6 +125,8 @@ class Coalescer:
         self._nbytes += nbytes
         if isinstance(batch.times, int) or isinstance(self._batches[0].times, int):
             self._spread_times()
+        if batch.kinds is not None or self._batches[0].kinds is not None:
+            self._spread_kinds()
         if self._rows >= self.target_rows or self._nbytes >= self._target_bytes:
             finished += self.finish()
         return finished
@@ -138,6 +140,16 @@ class Coalescer:
             batch = self._batches[index]
             self._batches[index] = batch.with_times(batch.timestamps)
             self._nbytes += self._batches[index].nbytes - batch.nbytes
+
+    def _spread_kinds(self) -> None:
+        """Where some batches are of inserts only and others are not, inserts get a column of kinds too, which is
+        counted into the bytes now."""
+        first = 0 if self._batches[0].kinds is None else len(self._batches) - 1
+        for index in range(first, len(self._batches)):
+            batch = self._batches[index]
+            if batch.kinds is None:
+                self._batches[index] = batch.with_kinds(batch.row_kinds)
+                self._nbytes += batch.num_rows
 
     def finish(self) -> list[Buffer]:
         """The batches that wait, as one buffer; none if nothing waits."""

@@ -31,7 +31,8 @@ from graphs.job_graph import OperatorCode
 log = logging.getLogger(__name__)
 
 _IN_FLIGHT = "in flight"
-"""Name of the part with lists of (value, event time) of rows that were in flight, oldest first."""
+"""Name of the part with lists of (value, event time, kind) of rows that were in flight, oldest first; (value, event
+time) of a row without kind, as of all before there were kinds."""
 _WAITING = "waiting"
 """Name of the part with batches of rows that waited behind these."""
 
@@ -87,7 +88,8 @@ class AsyncWaitOperator(Operator):
         if restored is None:
             return
         for rows in restored.items(_IN_FLIGHT):
-            self._queue.add_rows([value for value, _ in rows], [time for _, time in rows])
+            kinds = [row[2] if len(row) > 2 else None for row in rows]
+            self._queue.add_rows([row[0] for row in rows], [row[1] for row in rows], kinds=kinds)
         for batch in restored.items(_WAITING):
             self._add(batch)
 
@@ -130,7 +132,7 @@ class AsyncWaitOperator(Operator):
 
     def _add(self, batch: Batch) -> None:
         times = [None] * batch.num_rows if batch.timestamps is None else batch.timestamps.to_pylist()
-        self._queue.add_rows(decode(batch), times, batch)
+        self._queue.add_rows(decode(batch), times, batch, None if batch.kinds is None else batch.kinds.to_pylist())
         self._held_rows.set(self._queue.rows)
 
     # -- calls ---------------------------------------------------------------------------------------------------
@@ -162,7 +164,7 @@ class AsyncWaitOperator(Operator):
             match element:
                 case InFlight():
                     for result in element.results or ():
-                        self._results.add(result, element.timestamp)
+                        self._results.add(result, element.timestamp, element.kind)
                     self._results.flush_if_full()
                 case Watermark(timestamp):
                     self._results.flush()
@@ -288,9 +290,11 @@ class AsyncWaitOperator(Operator):
     def snapshot_state(self, checkpoint_id: int, options: CheckpointOptions) -> OperatorSnapshot:
         saved = OperatorSnapshot()
         self._functions.snapshot_state(checkpoint_id, saved)
-        rows = [(entry.value, entry.timestamp) for entry in self._queue.in_flight] + self._queue.waiting_rows()
+        rows = [(entry.value, entry.timestamp, entry.kind) for entry in self._queue.in_flight]
+        rows += self._queue.waiting_rows()
         size = max(1, -(-len(rows) // _MOST_ITEMS))
-        saved.add_list(_IN_FLIGHT, [rows[start : start + size] for start in range(0, len(rows), size)])
+        kept = [row if row[2] is not None else row[:2] for row in rows]
+        saved.add_list(_IN_FLIGHT, [kept[start : start + size] for start in range(0, len(rows), size)])
         saved.add_list(_WAITING, _cut(self._queue.waiting_batches()))
         if options.stop is StopMode.SUSPEND:
             self._is_suspended = True

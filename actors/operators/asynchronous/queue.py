@@ -22,6 +22,8 @@ class InFlight(Struct, eq=False):
     value: Any
     timestamp: int | None
     deadline_ms: float
+    kind: int | None = None
+    """What the row does in a changelog; None: it is an insert."""
     attempt: int = 1
     results: Sequence[Any] | None = None
     """The results of the row; None: they have not come yet."""
@@ -35,6 +37,7 @@ class _WaitingRows(Struct, eq=False):
 
     values: list[Any]
     timestamps: Sequence[int | None]
+    kinds: Sequence[int | None] | None
     source: Batch | None
     """The batch that they are; None: they come from a checkpoint."""
     position: int = 0
@@ -75,11 +78,17 @@ class AsyncQueue:
 
     # -- in ------------------------------------------------------------------------------------------------------
 
-    def add_rows(self, values: list[Any], timestamps: Sequence[int | None], source: Batch | None = None) -> None:
+    def add_rows(
+        self,
+        values: list[Any],
+        timestamps: Sequence[int | None],
+        source: Batch | None = None,
+        kinds: Sequence[int | None] | None = None,
+    ) -> None:
         """Adds rows behind all that came before; `start` gives them out."""
         if values:
             self.rows += len(values)
-            self._waiting.append(_WaitingRows(values, timestamps, source))
+            self._waiting.append(_WaitingRows(values, timestamps, kinds, source))
 
     def add_control(self, control: Control) -> None:
         """Comes out behind all rows that came before it. Of several watermarks in a row only the last is kept."""
@@ -104,7 +113,12 @@ class AsyncQueue:
                 break
             end = min(first.position + room, len(first.values))
             for position in range(first.position, end):
-                entry = InFlight(first.values[position], first.timestamps[position], now_ms + self._timeout_ms)
+                entry = InFlight(
+                    first.values[position],
+                    first.timestamps[position],
+                    now_ms + self._timeout_ms,
+                    None if first.kinds is None else first.kinds[position],
+                )
                 self._in_flight[entry] = self._unfinished[entry] = None
                 self._order.put(entry)
                 started.append(entry)
@@ -166,10 +180,15 @@ class AsyncQueue:
         """The rows in flight, oldest first, also those whose results wait for others."""
         return list(self._in_flight)
 
-    def waiting_rows(self) -> list[tuple[Any, int | None]]:
-        """Rows with their event times that wait and come from a checkpoint; oldest first, before `waiting_batches`."""
+    def waiting_rows(self) -> list[tuple[Any, int | None, int | None]]:
+        """Rows with their event times and kinds that wait and come from a checkpoint; oldest first, before
+        `waiting_batches`."""
         return [
-            (waiting.values[position], waiting.timestamps[position])
+            (
+                waiting.values[position],
+                waiting.timestamps[position],
+                None if waiting.kinds is None else waiting.kinds[position],
+            )
             for waiting in self._waiting
             if isinstance(waiting, _WaitingRows) and waiting.source is None
             for position in range(waiting.position, len(waiting.values))

@@ -192,9 +192,7 @@ class ProjectOperator(_ColumnOperator):
                 if name not in columns:
                     raise UnknownColumnError(name, data.schema.names, label_of(self.context))
         columns.update(zip(self._names, self._evaluator.arrays(data), strict=True))
-        return Batch(
-            pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns)), Kind.ROW, batch.timestamps
-        )
+        return batch.with_data(pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns)))
 
 
 class DropOperator(_ColumnOperator):
@@ -211,7 +209,7 @@ class DropOperator(_ColumnOperator):
         kept = [name for name in names if name not in self._columns]
         if not kept:
             raise InvalidProgramError(f"{label_of(self.context)}: drop would leave no column of {', '.join(names)}")
-        return Batch(batch.data.select(kept), Kind.ROW, batch.times)
+        return batch.with_data(batch.data.select(kept))
 
 
 class RenameOperator(_ColumnOperator):
@@ -229,7 +227,7 @@ class RenameOperator(_ColumnOperator):
         if len(set(renamed)) != len(renamed):
             twice = next(name for name in renamed if renamed.count(name) > 1)
             raise InvalidProgramError(f"{label_of(self.context)}: rename would make two columns named {twice!r}")
-        return Batch(batch.data.rename_columns(renamed), Kind.ROW, batch.times)
+        return batch.with_data(batch.data.rename_columns(renamed))
 
 
 class WhereOperator(_ColumnOperator):

@@ -97,7 +97,14 @@ class MapBatchesOperator(Operator):
     def _emit(self, result: Any, batch: Batch) -> None:
         data = self._as_record_batch(result)
         if data.num_rows:
-            self.output.emit(Batch(data, self._kind(batch, data), _times(batch, data.num_rows)))
+            if batch.kinds is not None and data.num_rows != batch.num_rows:
+                raise TypeMismatchError(
+                    f"{label_of(self.context)}: its input is a changelog, so the function of map_batches must give a "
+                    f"row for each row; it gave {data.num_rows} for {batch.num_rows}, of which nobody knows what they "
+                    "do. Make a column of it before, kinds_as_column('op'), and end with as_changelog('op')"
+                )
+            times = _times(batch, data.num_rows)
+            self.output.emit(Batch(data, self._kind(batch, data), times, None, batch.kinds))
         else:
             self.context.cancellation.check()  # a generator of empty batches may have no end
 

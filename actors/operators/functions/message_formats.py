@@ -37,7 +37,7 @@ class DecodeOperator(Operator):
         if kept:
             data = pa.RecordBatch.from_arrays([*kept, *data.columns], names=[*self._factory.keep, *data.schema.names])
             kind = Kind.ROW
-        self.output.emit(Batch(data, kind, from_rows.times))
+        self.output.emit(from_rows.with_data(data, kind))
 
     def _messages(self, batch: Batch) -> pa.Array:
         column = self._column(batch.data, self._factory.column)
@@ -77,7 +77,7 @@ class DecodeOperator(Operator):
             data = pa.RecordBatch.from_arrays(
                 [*bad.data.columns, reasons], names=[*bad.data.schema.names, REASON_COLUMN]
             )
-            self.output.emit_side(bad_messages, Batch(data, Kind.ROW, bad.times))
+            self.output.emit_side(bad_messages, bad.with_data(data))
 
     def _others(self, batch: Batch) -> list[str]:
         return [name for name in batch.data.schema.names if name != self._factory.column]
@@ -95,4 +95,4 @@ class EncodeOperator(Operator):
         except ValueError as error:
             raise RecordError(f"{label_of(self.context)}: a row cannot be written as a message: {error}") from error
         data = pa.RecordBatch.from_arrays([messages.cast(pa.binary())], names=[SCALAR_COLUMN])
-        self.output.emit(Batch(data, Kind.SCALAR, batch.times))
+        self.output.emit(batch.with_data(data, Kind.SCALAR))

@@ -30,9 +30,15 @@ class ResultCollector:
         self._main = _OutputBuffer(context, encoder, output.emit)
         self._sides: dict[OutputTag, _OutputBuffer] = {}
 
-    def add(self, value: Any, timestamp: int | None) -> None:
-        """One row for the main output."""
+    def add(self, value: Any, timestamp: int | None, kind: int | None = None) -> None:
+        """One row for the main output.
+
+        Args:
+            kind: what it does in a changelog; None: it is an insert.
+        """
         self._main.add(value, timestamp)
+        if kind is not None:
+            self._main.set_kind(kind)
 
     def collect(self, results: Any, timestamp: int | None) -> None:
         """Takes all results of one call of a process function: a generator, an iterable or None.
@@ -99,6 +105,8 @@ class _OutputBuffer:
     def _reset(self) -> None:
         self.values: list[Any] = []
         self._timestamps: list[int | None] = []
+        self._kinds: dict[int, int] = {}
+        """Index of a value -> its kind, where it has one."""
         self._append = self._encoder.appender(self.values)  # copies what the function could still change
 
     def is_due(self) -> bool:
@@ -108,6 +116,10 @@ class _OutputBuffer:
         self._append(value)
         self._timestamps.append(timestamp)
 
+    def set_kind(self, kind: int) -> None:
+        """Says of which kind the value is that was added last."""
+        self._kinds[len(self.values) - 1] = kind
+
     def flush(self) -> None:
         values, timestamps = self.values, self._timestamps
         if not values:
@@ -116,12 +128,17 @@ class _OutputBuffer:
         while start < len(values):
             end = self._end_of_batch(timestamps, start)
             times = None if timestamps[start] is None else pa.array(timestamps[start:end], pa.int64())
-            batch = self._encoder.encode(values[start:end], times)
+            batch = self._encoder.encode(values[start:end], times, self._kinds_of(start, end))
             nbytes += batch.nbytes
             self._emit(batch)
             start = end
         self._reset()
         self.flush_policy.passed(len(values), nbytes)
+
+    def _kinds_of(self, start: int, end: int) -> pa.Array | None:
+        if not self._kinds:
+            return None
+        return pa.array([self._kinds.get(index, 0) for index in range(start, end)], pa.int8())
 
     def _end_of_batch(self, timestamps: list[int | None], start: int) -> int:
         end = min(start + self._rows, len(timestamps))

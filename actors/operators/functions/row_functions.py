@@ -10,7 +10,8 @@ The loop is generated source, compiled once per operator: for map -> filter -> f
 
 so a row costs the calls and little else, and crosses the Arrow boundary once in and once out. What one function hands
 the next is brought into the form in which it would come out of a batch, so fusing changes nothing that a function can
-see. Where a declared type needs Arrow for that (decimals, lists, ...), the chain is cut into two loops.
+see. Where a declared type needs Arrow for that (decimals, lists, ...), the chain is cut into two loops; and between all
+functions for the rows of a changelog, as each of them sees of which kind a row is.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from actors.state.snapshots.snapshot import OperatorSnapshot, RestoredState
 from actors.user_code.errors import FUSED_FILENAME, NO_VALUE, raise_attributed
 from actors.user_code.functions import TaskRuntimeContext, UserFunctions
 from flinkray.batches.batch import LARGEST_OVER_TARGET, Batch
-from flinkray.batches.numpy_arrays import INT64, fixed_width, from_numpy
+from flinkray.batches.numpy_arrays import INT64, as_numpy, fixed_width, from_numpy
 from flinkray.batches.row_codec import RowEncoder, as_row, decode
 from flinkray.batches.value_columns import PLAIN_TYPES
 from flinkray.functions.interfaces import as_callable
@@ -91,21 +92,29 @@ class FusedRowOperator(Operator):
 
     def open(self) -> None:
         self._loops = [_FusedLoop(stages, self.context) for stages in _cut(self._stages)]
+        self._changelog_loops: list[_FusedLoop] | None = None
+        """A loop for each function; None: no row of a changelog has come."""
         for stage, functions in reversed(list(zip(self._stages, self._functions, strict=True))):
             functions.open(TaskRuntimeContext(self.context, operator_name=stage.name))
 
     def process_batch(self, batch: Batch, input_index: int = 0) -> None:
-        for result in self._run(batch.without_keys(), 0):
+        loops = self._loops if batch.kinds is None else self._loops_of_changelog()
+        for result in self._run(batch.without_keys(), loops):
             for part in self._cut_by_size(result):
                 self.output.emit(part)
 
-    def _run(self, batch: Batch, loop: int) -> Iterator[Batch]:
-        if loop == len(self._loops):
+    def _loops_of_changelog(self) -> list[_FusedLoop]:
+        if self._changelog_loops is None:
+            self._changelog_loops = [_FusedLoop([stage], self.context) for stage in self._stages]
+        return self._changelog_loops
+
+    def _run(self, batch: Batch, loops: Sequence[_FusedLoop]) -> Iterator[Batch]:
+        if not loops:
             yield batch
             return
-        for result in self._loops[loop].run(batch):
+        for result in loops[0].run(batch):
             self.context.cancellation.check()  # the loops behind this one may drop all rows
-            yield from self._run(result, loop + 1)
+            yield from self._run(result, loops[1:])
 
     def _cut_by_size(self, batch: Batch) -> Iterator[Batch]:
         target_rows, target_bytes = self.context.batch_rows, self.context.batch_bytes
@@ -151,7 +160,7 @@ class _FusedLoop:
         if self._only_splits and (words := self._split(batch)) is not None:
             yield from slices(words, self._context.batch_rows)
             return
-        needs_rows = batch.timestamps is not None and not self._keeps_rows
+        needs_rows = (batch.timestamps is not None or batch.kinds is not None) and not self._keeps_rows
         outputs: list[Any] = []
         rows: list[int] = []
         flush_policy = self._flush_policy
@@ -184,10 +193,12 @@ class _FusedLoop:
         return True
 
     def _encode(self, batch: Batch, outputs: list[Any], rows: list[int]) -> Batch:
-        timestamps = batch.timestamps
-        if timestamps is not None and not self._keeps_rows:
-            timestamps = timestamps.take(from_numpy(np.array(rows, np.int64)))
-        result = self._encoder.encode(outputs, timestamps)
+        timestamps, kinds = batch.timestamps, batch.kinds
+        if (timestamps is not None or kinds is not None) and not self._keeps_rows:
+            from_rows = from_numpy(np.array(rows, np.int64))
+            timestamps = None if timestamps is None else timestamps.take(from_rows)
+            kinds = None if kinds is None else kinds.take(from_rows)
+        result = self._encoder.encode(outputs, timestamps, kinds)
         outputs.clear()
         rows.clear()
         self._flush_policy.passed(result.num_rows, result.nbytes)
@@ -206,7 +217,8 @@ class _FusedLoop:
         timestamps = batch.timestamps
         if timestamps is not None:
             timestamps = from_numpy(np.repeat(fixed_width(timestamps, INT64), counts))
-        return Batch(pa.RecordBatch.from_arrays([words], schema=_TEXTS.schema), Kind.SCALAR, timestamps)
+        kinds = None if batch.kinds is None else from_numpy(np.repeat(as_numpy(batch.kinds), counts))
+        return Batch(pa.RecordBatch.from_arrays([words], schema=_TEXTS.schema), Kind.SCALAR, timestamps, None, kinds)
 
     def _filter(self, batch: Batch) -> Iterator[Batch]:
         """Runs a loop of filters only: takes the rows that stay from the columns as they came."""

@@ -75,8 +75,8 @@ class CollectWriter(SinkWriter):
         return not is_behind and self._waiting_rows < COLLECT_ROWS and self._waiting_bytes < self._context.batch_bytes
 
     def write(self, batch: Batch) -> None:
-        # The driver sees the rows' values only.
-        values = Batch(batch.data, batch.kind)
+        # The driver sees the rows' values and kinds only.
+        values = Batch(batch.data, batch.kind, kinds=batch.kinds)
         self._waiting.append(values)
         self._waiting_rows += values.num_rows
         self._waiting_bytes += values.nbytes

@@ -27,7 +27,6 @@ from actors.protocol.operator_events import (
 )
 from actors.state.snapshots.snapshot import OperatorSnapshot, RestoredState
 from actors.user_code.errors import NO_VALUE, raise_attributed
-from flinkray.batches.batch import Batch
 from flinkray.batches.normalization import LayoutNormalizer
 from flinkray.config.options import ALLOW_UNALIGNED_SPLITS
 from flinkray.connectors.source import ReaderStatus, SourceBatch, SourceProgress, SourceReader
@@ -319,7 +318,7 @@ class SourceOperator(Operator):
         batch = polled.batch
         data = self._normalizer.normalize(batch.data)
         if data is not batch.data:
-            batch = Batch(data, batch.kind, batch.times, batch.keys)
+            batch = batch.with_data(data, batch.kind)
         # As in Flink, rows that have no event time, and are given none here, pass without: programs that use no event
         # time name a strategy all the same. What needs event time, such as a window, says so.
         if self._strategy.assigner is not None or batch.times is not None:

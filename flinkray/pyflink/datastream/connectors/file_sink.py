@@ -276,7 +276,7 @@ def _as_it_is(batch: Batch, _operator: str) -> Batch:
 def _cast(schema: pa.Schema, batch: Batch, operator: str) -> Batch:
     """The batch with the columns of `schema`, in its order and types."""
     try:
-        return Batch(batch.data.select(schema.names).cast(schema), batch.kind, batch.times, batch.keys)
+        return batch.with_data(batch.data.select(schema.names).cast(schema), batch.kind)
     except (pa.ArrowException, KeyError) as error:
         raise TypeMismatchError(
             f"{operator_label(operator)}: rows of {_columns(batch.data.schema)} do not fit the files' columns "

@@ -7,7 +7,7 @@ import pickle
 
 import pytest
 
-from flinkray.types.rows import Row, row_class
+from flinkray.types.rows import Row, RowKind, changelog_text, row_class
 
 
 def test_a_value_is_read_by_attribute_name_and_position() -> None:
@@ -102,3 +102,67 @@ def test_a_row_is_made_a_dict_as_a_mapping_is() -> None:
 def test_a_name_twice_is_refused() -> None:
     with pytest.raises(ValueError, match="two columns named 'a'"):
         row_class(("a", "b", "a"))
+
+
+# -- kinds ---------------------------------------------------------------------------------------------------------
+
+
+def test_kinds_have_the_names_values_and_short_strings_of_flink() -> None:
+    assert [(kind.name, kind.value, str(kind)) for kind in RowKind] == [
+        ("INSERT", 0, "+I"),
+        ("UPDATE_BEFORE", 1, "-U"),
+        ("UPDATE_AFTER", 2, "+U"),
+        ("DELETE", 3, "-D"),
+    ]
+
+
+@pytest.mark.parametrize("kind", RowKind)
+@pytest.mark.parametrize("row", [Row(a=1, count=2), Row(1, "x"), Row()])
+def test_a_row_of_a_kind_has_all_else_of_a_row_and_survives_pickling_and_copying(row: Row, kind: RowKind) -> None:
+    change = Row.of_kind(kind, *(() if row._is_named else row), **(row.as_dict() if row._is_named else {}))
+    assert change.get_row_kind() is kind
+    assert (tuple(change), change.as_dict(), hash(change)) == (tuple(row), row.as_dict(), hash(row))
+    for other in (pickle.loads(pickle.dumps(change)), copy.copy(change), copy.deepcopy(change)):
+        assert (other, type(other)) == (change, type(change))
+    if row._is_named:
+        assert (change.a, change["a"], change.count) == (1, 1, 2)
+        assert change._replace(a=5) == Row.of_kind(kind, a=5, count=2)
+
+
+def test_rows_of_different_kinds_are_not_equal() -> None:
+    assert Row.of_kind(RowKind.DELETE, a=1) == Row.of_kind(RowKind.DELETE, a=1)
+    assert Row.of_kind(RowKind.DELETE, a=1) != Row(a=1)
+    assert Row.of_kind(RowKind.INSERT, a=1) == Row(a=1)
+
+
+def test_the_kind_of_a_row_can_be_set() -> None:
+    row = Row(a=1)
+    assert row.get_row_kind() is RowKind.INSERT
+    row.set_row_kind(RowKind.UPDATE_BEFORE)
+    assert row == Row.of_kind(RowKind.UPDATE_BEFORE, a=1)
+    row.set_row_kind(RowKind.INSERT)
+    assert row == Row(a=1)
+    with pytest.raises(TypeError, match="'-D'"):
+        row.set_row_kind("-D")  # type: ignore[arg-type]
+
+
+def test_a_row_that_makes_rows_makes_them_of_its_own_kind() -> None:
+    deleted = Row.of_kind(RowKind.DELETE, "name", "age")
+    assert deleted("Ann", 30) == Row.of_kind(RowKind.DELETE, name="Ann", age=30)
+
+
+def test_inserts_are_pickled_as_before_there_were_kinds() -> None:
+    assert Row(a=1).__reduce__()[1] == (("a",), (1,))
+    assert Row(1).__reduce__()[1] == (None, (1,))
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(Row(a=1, b="x"), "-U(a=1, b='x')"), (Row(1, "x"), "-U(1, 'x')"), ((1, "x"), "-U(1, 'x')"), ("x", "-U('x')")],
+)
+def test_values_of_a_changelog_are_shown_with_their_kind(value: object, text: str) -> None:
+    assert changelog_text(RowKind.UPDATE_BEFORE, value) == text
+    if isinstance(value, Row):
+        value.set_row_kind(RowKind.UPDATE_BEFORE)
+        assert repr(value) == text
+        value.set_row_kind(RowKind.INSERT)  # rows of parameters are shared
