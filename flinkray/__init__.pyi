@@ -134,8 +134,9 @@ from .time.time_units import Duration, Time
 from .time.watermarks import WatermarkGenerator, WatermarkStrategy
 from .time.windows import CountWindow, GlobalWindow, Window
 from .transformations.transformation import ResourceSpec
+from .types.changelogs import ChangelogMode
 from .types.records import Kind, OutputTag, RecordType
-from .types.rows import Row
+from .types.rows import Row, RowKind
 from .types.type_info import TypeInformation, Types
 from .windows.aggregates import (
     Aggregate,
@@ -204,6 +205,7 @@ __all__ = [
     "BroadcastProcessFunction",
     "BroadcastState",
     "BroadcastStream",
+    "ChangelogMode",
     "CheckpointConfig",
     "CheckpointError",
     "CheckpointKind",
@@ -323,6 +325,7 @@ __all__ = [
     "RestartStrategies",
     "RestartStrategyConfiguration",
     "Row",
+    "RowKind",
     "RuntimeContext",
     "RuntimeExecutionMode",
     "SequenceField",

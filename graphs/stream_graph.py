@@ -25,7 +25,7 @@ from flinkray.transformations.partitioning import (
     RebalancePartitioner,
 )
 from flinkray.transformations.transformation import ResourceSpec
-from flinkray.types.keys import KeySelector
+from flinkray.types.keys import ColumnKey, KeySelector
 from flinkray.types.records import Millis, OutputTag
 from graphs.job_graph import TaskKind
 
@@ -63,6 +63,8 @@ class StreamEdge(Struct, frozen=True, eq=False):
     buffer_timeout_ms: Millis
     occurrence: int
     """Tells apart several edges that are otherwise equal, such as those of a stream united with itself."""
+    is_respread: bool = False
+    """Whether rows are spread round robin only because the parallelism changes here: the program does not say how."""
 
     @property
     def id(self) -> str:
@@ -235,15 +237,17 @@ class StreamGraph:
                 exchange_mode = partition.exchange_mode
                 upstream = partition.origin
         source, target = self.nodes[upstream], self.nodes[downstream]
+        settled = _settle(partitioner, source, target)
         edge = StreamEdge(
             source=source.id,
             target=target.id,
             input_index=input_index,
-            partitioner=_settle(partitioner, source, target),
+            partitioner=settled,
             exchange_mode=exchange_mode,
             output_tag=tag,
             buffer_timeout_ms=source.buffer_timeout_ms,
             occurrence=sum(1 for other in source.out_edges if other.target == target.id),
+            is_respread=partitioner is None and isinstance(settled, RebalancePartitioner),
         )
         source.add_out_edge(edge)
         target.add_in_edge(edge)
@@ -252,7 +256,11 @@ class StreamGraph:
 def _settle(partitioner: Partitioner | None, source: StreamNode, target: StreamNode) -> Partitioner:
     same_parallelism = source.parallelism == target.parallelism
     if partitioner is None:
-        return ForwardPartitioner() if same_parallelism else RebalancePartitioner()
+        if same_parallelism:
+            return ForwardPartitioner()
+        if target.sink is not None and target.sink.key_columns:  # one row replaces another: they must not change places
+            return KeyGroupPartitioner(ColumnKey(target.sink.key_columns), target.max_parallelism)
+        return RebalancePartitioner()
     if isinstance(partitioner, ForwardPartitioner) and not same_parallelism:
         raise InvalidProgramError(
             f"forward from {source.name!r} (parallelism {source.parallelism}) to {target.name!r} (parallelism "

@@ -7,6 +7,7 @@ from typing import Any
 
 from actors.operators.aggregates.running_operator import RunningAggregateOperator, RunningColumnOperator
 from actors.operators.contract.operator import Operator
+from actors.operators.expressions.changelog_operators import AsChangelogOperator, KindsAsColumnOperator
 from actors.operators.expressions.column_operators import DropOperator, ProjectOperator, RenameOperator, WhereOperator
 from actors.operators.functions.batch_functions import MapBatchesOperator
 from actors.operators.functions.iteration_head import IterationInputOperator
@@ -129,6 +130,8 @@ _OPERATORS: dict[type[factories.OperatorFactory], Callable[[OperatorCode], Opera
     factories.DropFactory: _of_factory(DropOperator),
     factories.RenameFactory: _of_factory(RenameOperator),
     factories.WhereFactory: _of_factory(WhereOperator),
+    factories.AsChangelogFactory: _of_factory(AsChangelogOperator),
+    factories.KindsAsColumnFactory: _of_factory(KindsAsColumnOperator),
     factories.DecodeFactory: _decode,
     factories.EncodeFactory: _encode,
     factories.RunningAggregateFactory: _of_factory(RunningAggregateOperator),

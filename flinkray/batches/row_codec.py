@@ -247,9 +247,9 @@ class RowEncoder:
         for value, kind in zip(values, expected.to_pylist(), strict=True):
             if _row_kind(value) not in (kind, RowKind.INSERT.value):
                 raise TypeMismatchError(
-                    f"{operator_label(self._operator, self._subtask)}: the row {short_repr(value)} is made of one that "
-                    f"is {SHORT_STRINGS[kind]} in its changelog, and keeps that: give it a column that says what it "
-                    "does, and call as_changelog(column) on the stream"
+                    f"{operator_label(self._operator, self._subtask)}: {short_repr(value)} is no "
+                    f"{SHORT_STRINGS[kind]} row, as it would have to be here. What a row does in a changelog is for a "
+                    "source to say, add_source(..., is_changelog=True), or for a column, as_changelog(column)"
                 )
 
     # -- the kind

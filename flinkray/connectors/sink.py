@@ -10,6 +10,7 @@ from flinkray.batches.batch import Batch
 from flinkray.connectors.committer import Committer
 from flinkray.connectors.delivery_guarantee import DeliveryGuarantee
 from flinkray.connectors.subtask import SubtaskContext
+from flinkray.types.changelogs import ChangelogMode
 
 
 class SinkWriterContext(SubtaskContext, Protocol):
@@ -86,6 +87,21 @@ class SinkWriter(ABC):
 
 class Sink(ABC):
     """Describes a sink for `sink_to`. Picklable: it is shipped to every subtask."""
+
+    @property
+    def accepts(self) -> ChangelogMode:
+        """Which kinds of rows its writers take; a changelog of others is refused before anything runs.
+
+        Where that is more than inserts, each batch of a changelog has `kinds`, and none of a stream of inserts has.
+        With UPSERT the rows as they were before an update are left out, and `key_columns` must be given.
+        """
+        return ChangelogMode.INSERT_ONLY
+
+    @property
+    def key_columns(self) -> tuple[str, ...]:
+        """The columns by which one row replaces another. Where the sink has another parallelism than what is before it,
+        rows with the same values in them come to the same writer, in order; empty: there are none."""
+        return ()
 
     def prepare(self) -> Sink:
         """Called in the driver once per submission, before anything is shipped; gives the sink to ship."""

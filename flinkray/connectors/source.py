@@ -231,6 +231,11 @@ class Source(ABC):
         """False: it runs in one subtask only, whatever the environment's parallelism."""
         return True
 
+    @property
+    def is_changelog(self) -> bool:
+        """Whether its batches may have `kinds`, since its rows update and delete earlier ones."""
+        return False
+
     def prepare(self) -> Source:
         """Called in the driver once per submission, before anything is shipped; gives the source to ship.
 

@@ -25,7 +25,7 @@ _Text = Callable[[Any], str]
 def printed_texts(batch: Batch) -> list[str]:
     """What PyFlink's `print()` shows for each value; it makes the text of whole rows in Python."""
     if batch.kind is Kind.ROW:
-        return [f"+I[{','.join(map(str, row))}]" for row in decode(batch)]
+        return [f"{row.get_row_kind()}[{','.join(map(str, row))}]" for row in decode(batch)]
     return line_texts(batch)
 
 

@@ -1,4 +1,4 @@
-"""Operations on the columns of a stream: select, where, with_columns, drop, rename, decode, encode."""
+"""Operations on the columns of a stream: select, where, with_columns, drop, rename, decode, encode, and changelogs."""
 
 from __future__ import annotations
 
@@ -14,14 +14,17 @@ from flinkray.expressions.tree import Expression, as_expression, col
 from flinkray.functions.type_hints import scalar_type
 from flinkray.streams.checks.known_types import KnownType
 from flinkray.transformations.operator_factories import (
+    AsChangelogFactory,
     DecodeFactory,
     DropFactory,
     EncodeFactory,
+    KindsAsColumnFactory,
     OperatorFactory,
     ProjectFactory,
     RenameFactory,
     WhereFactory,
 )
+from flinkray.transformations.transformation import Transformation, own_parallelism
 from flinkray.types.records import OutputTag
 
 if TYPE_CHECKING:
@@ -34,6 +37,7 @@ class ColumnOperations(ABC):
     others when the first batch comes."""
 
     _known: KnownType
+    _transformation: Transformation
 
     @abstractmethod
     def _one_input(self, name: str, factory: OperatorFactory, known: KnownType) -> DataStream:
@@ -85,6 +89,36 @@ class ColumnOperations(ABC):
             raise InvalidProgramError(f"rename would give two columns the same name: {mapping}")
         self._known.require(mapping, "rename")
         return self._one_input("Rename", RenameFactory(tuple(mapping.items())), self._known.renamed(mapping))
+
+    def as_changelog(self, column: str = "op") -> DataStream:
+        """These rows as a changelog, of which a column says what each row does; the others are the rows' own. The
+        parallelism is that of the operator before, so that rows stay in order.
+
+        Args:
+            column: text, "+I", "-U", "+U" or "-D", or what change data capture calls them, "c" and "r" (both +I),
+                "u" (+U) and "d"; or the values of `RowKind`, 0 to 3. Anything else fails the job.
+        Raises:
+            InvalidProgramError: when the program is compiled, if these rows are a changelog already.
+        """
+        self._known.require([column], "as_changelog")
+        known = self._known.dropped([column])
+        if known.columns == ():
+            raise InvalidProgramError(f"as_changelog: the rows have no column but {column!r}")
+        return self._in_place("As Changelog", AsChangelogFactory(column), known)
+
+    def kinds_as_column(self, column: str = "op") -> DataStream:
+        """The rows of a changelog as a stream of inserts, with a further column that says what each row does: "+I",
+        "-U", "+U" or "-D". `as_changelog` is the other way. The parallelism is that of the operator before, so that
+        rows stay in order."""
+        if self._known.columns is not None and column in self._known.columns:
+            raise InvalidProgramError(f"kinds_as_column would make two columns named {column!r}; name another")
+        return self._in_place("Kinds As Column", KindsAsColumnFactory(column), self._known.with_text_column(column))
+
+    def _in_place(self, name: str, factory: OperatorFactory, known: KnownType) -> DataStream:
+        """The stream of a new operator of the parallelism that was set for the one before."""
+        stream = self._one_input(name, factory, known)
+        stream._transformation.parallelism = own_parallelism(self._transformation)
+        return stream
 
     def decode(
         self,

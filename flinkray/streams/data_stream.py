@@ -37,10 +37,12 @@ from flinkray.time.durations import Duration, to_millis
 from flinkray.time.watermarks import WatermarkStrategy
 from flinkray.transformations.operator_factories import (
     OBJECTS_IN_ARROW,
+    AsChangelogFactory,
     AsyncFactory,
     DropFactory,
     FilterFactory,
     FlatMapFactory,
+    KindsAsColumnFactory,
     MapBatchesFactory,
     MapFactory,
     OperatorFactory,
@@ -68,6 +70,7 @@ from flinkray.transformations.transformation import (
     Transformation,
     UnionTransformation,
 )
+from flinkray.types.changelogs import ChangelogMode
 from flinkray.types.keys import ColumnKey, FunctionKey, KeySelector
 from flinkray.types.records import Kind, OutputTag, RecordType
 from flinkray.types.type_info import TypeInformation
@@ -374,10 +377,14 @@ class DataStream(OperatorSettings, ColumnOperations, StreamResults):
         """Writes the stream to a sink. Gives the sink's operator, for settings such as its name.
 
         Raises:
-            InvalidProgramError: it is no Sink.
+            InvalidProgramError: it is no Sink, or accepts upserts without key columns.
+            UnknownColumnError: its key columns are none of the stream's.
         """
         if not isinstance(sink, Sink):
             raise InvalidProgramError(f"sink_to takes a Sink, not {sink!r}; add_sink takes functions")
+        if sink.accepts is ChangelogMode.UPSERT and not sink.key_columns:
+            raise InvalidProgramError(f"sink_to: {type(sink).__name__} accepts upserts, so it must have key_columns")
+        self._known.require(sink.key_columns, "sink_to")
         return self._sink(SinkFactory(sink), "Sink: Unnamed")
 
     def add_sink(self, function: SinkFunction | Callable[[Any], Any]) -> DataStreamSink:
@@ -497,4 +504,6 @@ def _may_use_key(factory: OperatorFactory) -> bool:
     functions) and column operations cannot."""
     row_functions = MapFactory | FlatMapFactory | FilterFactory
     columns = ProjectFactory | WhereFactory | DropFactory | RenameFactory | MapBatchesFactory
-    return not isinstance(factory, row_functions | columns | TimestampsAndWatermarksFactory | AsyncFactory)
+    changelogs = AsChangelogFactory | KindsAsColumnFactory
+    others = TimestampsAndWatermarksFactory | AsyncFactory
+    return not isinstance(factory, row_functions | columns | changelogs | others)

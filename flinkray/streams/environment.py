@@ -127,7 +127,8 @@ class StreamExecutionEnvironment(EnvironmentSettings):
     def from_collection(
         self, collection: Iterable[Any], type_info: Any = None, watermark_strategy: WatermarkStrategy | None = None
     ) -> DataStream:
-        """The values of a Python collection, in order, in one subtask."""
+        """The values of a Python collection, in order, in one subtask. If a `Row` among them is no insert
+        (`Row.of_kind`), they are a changelog."""
         return self._bounded(CollectionSource(collection, type_info), watermark_strategy, "Collection")
 
     def from_sequence(
@@ -213,12 +214,17 @@ class StreamExecutionEnvironment(EnvironmentSettings):
         source_name: str = "Custom Source",
         type_info: Any = None,
         watermark_strategy: WatermarkStrategy | None = None,
+        is_changelog: bool = False,
     ) -> DataStream:
         """The values that a generator function yields (or a SourceFunction collects), on a thread of its own, so it may
         block. In one subtask, unless `set_parallelism` says more: then each subtask calls it, and it may take a
-        `flinkray.functions.interfaces.SourceContext` to tell which it is. After a failure it starts over."""
-        stream = self._bounded(GeneratorFunctionSource(source_function, type_info), watermark_strategy, source_name)
-        return stream.set_parallelism(1)
+        `flinkray.functions.interfaces.SourceContext` to tell which it is. After a failure it starts over.
+
+        Args:
+            is_changelog: whether it gives `Row`s that update or delete others (`Row.of_kind`).
+        """
+        source = GeneratorFunctionSource(source_function, type_info, is_changelog)
+        return self._bounded(source, watermark_strategy, source_name).set_parallelism(1)
 
     def _bounded(self, source: Source, strategy: WatermarkStrategy | None, name: str) -> DataStream:
         return self.from_source(source, strategy or WatermarkStrategy.no_watermarks(), name)

@@ -24,7 +24,7 @@ from flinkray.plugins import BRIDGES, load_plugin
 from flinkray.streams.checks.known_types import KnownType
 from flinkray.streams.data_stream_sink import DataStreamSink
 from flinkray.transformations.operator_factories import SinkFactory
-from flinkray.transformations.transformation import SideOutputTransformation, Transformation
+from flinkray.transformations.transformation import Transformation, own_parallelism
 from flinkray.types.records import SCALAR_COLUMN, Kind
 
 if TYPE_CHECKING:
@@ -135,7 +135,8 @@ class StreamResults(ABC):
 
         Returns:
             An iterator that is also a context manager (`CollectedRows`); with `limit` the first so many records as a
-            list, after which the job is cancelled (as PyFlink does).
+            list, after which the job is cancelled (as PyFlink does). The `Row`s of a changelog say what they do:
+            `row.get_row_kind()`.
         """
         if limit is not None and (not isinstance(limit, int) or limit < 0):
             raise InvalidProgramError(f"execute_and_collect(limit=...) takes a number of records, not {limit!r}")
@@ -185,9 +186,11 @@ class StreamResults(ABC):
         sink, finish = load_plugin(BRIDGES, "ray-dataset")().sink(self._known.record_type)
         return self._run_into(sink, finish, "Sink: Ray Dataset", job_name)
 
-    def _start_collecting(self, job_name: str | None) -> tuple[JobClient, Iterator[Batch]]:
+    def _start_collecting(
+        self, job_name: str | None, takes_changelog: bool = True
+    ) -> tuple[JobClient, Iterator[Batch]]:
         collect_id = uuid.uuid4().hex
-        self._result_sink(CollectSink(collect_id), "Sink: Collect")
+        self._result_sink(CollectSink(collect_id, takes_changelog), "Sink: Collect")
         client = self._environment._submit(job_name)
         return client, client.collected(collect_id)
 
@@ -195,14 +198,12 @@ class StreamResults(ABC):
         """Adds the sink with the parallelism of the stream's last operator, so that the rows of a subtask stay in
         order."""
         added = self._sink(SinkFactory(sink), name)
-        operator = self._transformation
-        while isinstance(operator, SideOutputTransformation):
-            operator = operator.input
-        if operator.parallelism is not None:
-            added.set_parallelism(operator.parallelism)
+        parallelism = own_parallelism(self._transformation)
+        if parallelism is not None:
+            added.set_parallelism(parallelism)
 
     def _collect(self, job_name: str | None) -> list[Batch]:
-        client, batches = self._start_collecting(job_name)
+        client, batches = self._start_collecting(job_name, takes_changelog=False)
         try:
             collected = list(batches)
             client.result()

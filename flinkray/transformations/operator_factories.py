@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from msgspec import Struct
 
+from flinkray.types.changelogs import ChangelogMode
 from flinkray.types.records import Millis, OutputTag, RecordType
 
 if TYPE_CHECKING:  # a worker loads what its own operators consist of, and no more
@@ -44,6 +45,19 @@ class ChainingStrategy(enum.Enum):
     """Starts a chain, and takes source operators into it."""
 
 
+class ChangelogRole(enum.Enum):
+    """What an operator does with the kinds of rows, which say what these do in a changelog."""
+
+    REFUSES = "refuses"
+    """It takes inserts only, and gives inserts only."""
+    KEEPS = "keeps"
+    """Each result has the kind of the row that it is made of."""
+    BEGINS = "begins"
+    """It takes inserts only, and gives a changelog."""
+    ENDS = "ends"
+    """It takes a changelog, and gives inserts only, or nothing."""
+
+
 class OperatorFactory(Struct, frozen=True):
     """Base of all. `output_type` of a subclass is what the user declared; None: the first batch decides."""
 
@@ -54,6 +68,8 @@ class OperatorFactory(Struct, frozen=True):
     """Whether unaligned barriers may overtake the rows that wait for it."""
     is_row_function: ClassVar[bool] = False
     """Whether it works row by row, so that the runtime may fuse it with neighbours of its kind into one Python loop."""
+    changelog: ClassVar[ChangelogRole] = ChangelogRole.REFUSES
+    """What it does with the kinds of rows; `changelog_role` knows those for which more than the class decides."""
     yields_to_mailbox: ClassVar[bool] = False
     """Whether it waits inside process_batch by running other mails; then it must not be chained behind a source
     thread."""
@@ -81,6 +97,8 @@ class SinkFactory(OperatorFactory, frozen=True):
     """Writes to a sink."""
 
     sink: Sink
+    is_changelog: bool = False
+    """Whether the rows come from a changelog, which the compiler finds out."""
 
 
 class GlobalCommitterFactory(OperatorFactory, frozen=True):
@@ -95,6 +113,7 @@ class TimestampsAndWatermarksFactory(OperatorFactory, frozen=True):
     """Assigns event times and watermarks behind a source."""
 
     strategy: WatermarkStrategy
+    changelog = ChangelogRole.KEEPS
 
 
 # -- row functions -----------------------------------------------------------------------------------------------
@@ -106,6 +125,7 @@ class MapFactory(OperatorFactory, frozen=True):
     function: Function | Callable[[Any], Any]
     output_type: RecordType | None = None
     is_row_function = True
+    changelog = ChangelogRole.KEEPS
 
 
 class FlatMapFactory(OperatorFactory, frozen=True):
@@ -114,6 +134,7 @@ class FlatMapFactory(OperatorFactory, frozen=True):
     function: Function | Callable[[Any], Any]
     output_type: RecordType | None = None
     is_row_function = True
+    changelog = ChangelogRole.KEEPS
 
 
 class FilterFactory(OperatorFactory, frozen=True):
@@ -121,6 +142,7 @@ class FilterFactory(OperatorFactory, frozen=True):
 
     function: Function | Callable[[Any], bool]
     is_row_function = True
+    changelog = ChangelogRole.KEEPS
 
 
 # -- columnar functions ------------------------------------------------------------------------------------------
@@ -136,12 +158,14 @@ class MapBatchesFactory(OperatorFactory, frozen=True):
     """`function(batch)` on a pa.RecordBatch, a pandas DataFrame or a dict of numpy arrays; a callable or a class.
 
     It may return fewer or more rows than it got; event times are kept where the number of rows is unchanged,
-    and otherwise every row gets the batch's highest.
+    and otherwise every row gets the batch's highest. Of a changelog it must return as many rows as it got: they keep
+    their kinds.
     """
 
     function: Callable[[Any], Any]
     batch_format: str = "pyarrow"
     output_type: RecordType | None = None
+    changelog = ChangelogRole.KEEPS
 
 
 class AsyncFactory(OperatorFactory, frozen=True):
@@ -159,6 +183,7 @@ class AsyncFactory(OperatorFactory, frozen=True):
     retry: AsyncRetryStrategy
     output_type: RecordType | None = None
     default_strategy = ChainingStrategy.HEAD
+    changelog = ChangelogRole.KEEPS
 
     @property
     def user_functions(self) -> tuple[object, ...]:
@@ -171,12 +196,14 @@ class ProjectFactory(OperatorFactory, frozen=True):
     columns: tuple[tuple[str, Expression], ...]
     keep: frozenset[str] | None = frozenset()
     """Names that stay; None: all. A new column of the same name takes the old one's place."""
+    changelog = ChangelogRole.KEEPS
 
 
 class DropFactory(OperatorFactory, frozen=True):
     """Leaves columns out."""
 
     columns: tuple[str, ...]
+    changelog = ChangelogRole.KEEPS
 
 
 class RenameFactory(OperatorFactory, frozen=True):
@@ -184,12 +211,14 @@ class RenameFactory(OperatorFactory, frozen=True):
 
     renames: tuple[tuple[str, str], ...]
     """(old, new)"""
+    changelog = ChangelogRole.KEEPS
 
 
 class WhereFactory(OperatorFactory, frozen=True):
     """Keeps the rows for which a boolean expression is true."""
 
     predicate: Expression
+    changelog = ChangelogRole.KEEPS
 
 
 class DecodeFactory(OperatorFactory, frozen=True):
@@ -200,12 +229,28 @@ class DecodeFactory(OperatorFactory, frozen=True):
     keep: tuple[str, ...]
     """Columns that the rows have in front, of the row that their message was in."""
     bad_messages: Literal["fail", "skip"] | OutputTag
+    changelog = ChangelogRole.KEEPS
 
 
 class EncodeFactory(OperatorFactory, frozen=True):
     """Writes rows as messages."""
 
     message_format: MessageFormat
+    changelog = ChangelogRole.KEEPS
+
+
+class AsChangelogFactory(OperatorFactory, frozen=True):
+    """Takes out the column that says what each row does in a changelog, and begins that."""
+
+    column: str
+    changelog = ChangelogRole.BEGINS
+
+
+class KindsAsColumnFactory(OperatorFactory, frozen=True):
+    """Puts what each row does in a changelog into a column, and ends that."""
+
+    column: str
+    changelog = ChangelogRole.ENDS
 
 
 # -- keyed and process functions ---------------------------------------------------------------------------------
@@ -357,3 +402,16 @@ class MultipleInputFactory(OperatorFactory, frozen=True):
 def input_count(factory: OperatorFactory) -> int:
     """Number of logical inputs of the operator that `factory` describes."""
     return factory.number_of_inputs if isinstance(factory, MultipleInputFactory) else factory.inputs
+
+
+def changelog_role(factory: OperatorFactory) -> ChangelogRole:
+    """What the operator that `factory` describes does with the kinds of rows."""
+    match factory:
+        case SourceFactory():
+            return ChangelogRole.BEGINS if factory.source.is_changelog else ChangelogRole.REFUSES
+        case SinkFactory():
+            takes_inserts_only = factory.sink.accepts is ChangelogMode.INSERT_ONLY
+            return ChangelogRole.REFUSES if takes_inserts_only else ChangelogRole.ENDS
+        case AsyncFactory(is_ordered=False):
+            return ChangelogRole.REFUSES
+    return factory.changelog

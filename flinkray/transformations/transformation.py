@@ -119,3 +119,10 @@ class SideOutputTransformation(Transformation):
     @property
     def inputs(self) -> tuple[Transformation, ...]:
         return (self.input,)
+
+
+def own_parallelism(transformation: Transformation) -> int | None:
+    """The parallelism that was set for the operator whose rows these are; None: none was, or they are spread anew."""
+    while isinstance(transformation, SideOutputTransformation):
+        transformation = transformation.input
+    return transformation.parallelism

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from graphs.passes.chaining import chain_operators
+from graphs.passes.changelogs import infer_changelogs
 from graphs.passes.checkpointing import assign_checkpoint_settings
 from graphs.passes.local_aggregation import aggregate_locally
 from graphs.passes.managed_memory import assign_managed_memory
@@ -22,6 +23,7 @@ __all__ = ["PASSES", "Plan", "run_passes"]
 
 PASSES: tuple[Callable[[Plan], Plan], ...] = (
     validate,
+    infer_changelogs,
     assign_operator_ids,
     aggregate_locally,
     chain_operators,

@@ -81,7 +81,8 @@ class FakeClient(JobClient):
     def collected(self, collect_id: str) -> Iterator[Batch]:
         factories = [t.factory for t in self.pipeline.transformations if isinstance(t, PhysicalTransformation)]
         sinks = [factory.sink for factory in factories if isinstance(factory, SinkFactory)]
-        assert CollectSink(collect_id) in sinks, "the program has no such sink"
+        collected = {sink.collect_id for sink in sinks if isinstance(sink, CollectSink)}
+        assert collect_id in collected, "the program has no such sink"
         return iter(self._batches)
 
     def close(self) -> None:

@@ -152,7 +152,7 @@ def _as_array(result: Datum, rows: int) -> pa.Array:
     return result.combine_chunks() if isinstance(result, pa.ChunkedArray) else result
 
 
-class _ColumnOperator(Operator):
+class ColumnOperator(Operator):
     """Base of the operators that make one batch of each batch and keep no state."""
 
     def process_batch(self, batch: Batch, input_index: int = 0) -> None:
@@ -170,7 +170,7 @@ class _ColumnOperator(Operator):
         raise TypeError(f"{type(self).__name__} transforms nothing")
 
 
-class ProjectOperator(_ColumnOperator):
+class ProjectOperator(ColumnOperator):
     """New columns from expressions; all of them read the input's columns."""
 
     def __init__(self, factory: ProjectFactory) -> None:
@@ -195,7 +195,7 @@ class ProjectOperator(_ColumnOperator):
         return batch.with_data(pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns)))
 
 
-class DropOperator(_ColumnOperator):
+class DropOperator(ColumnOperator):
     """Drops columns; the others stay as they are."""
 
     def __init__(self, factory: DropFactory) -> None:
@@ -212,7 +212,7 @@ class DropOperator(_ColumnOperator):
         return batch.with_data(batch.data.select(kept))
 
 
-class RenameOperator(_ColumnOperator):
+class RenameOperator(ColumnOperator):
     """Gives columns other names."""
 
     def __init__(self, factory: RenameFactory) -> None:
@@ -230,7 +230,7 @@ class RenameOperator(_ColumnOperator):
         return batch.with_data(batch.data.rename_columns(renamed))
 
 
-class WhereOperator(_ColumnOperator):
+class WhereOperator(ColumnOperator):
     """The rows where a predicate is true; null counts as false."""
 
     def __init__(self, factory: WhereFactory) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from actors.operators.contract.operator import Operator, OperatorContext, Output
+from actors.operators.sinks.changes import accepted_changes
 from actors.operators.sinks.collect_writer import CollectWriter
 from actors.operators.sinks.commits import COMMITTABLES, Commits
 from actors.operators.sinks.committables import encode_committables
@@ -41,6 +42,7 @@ class SinkOperator(Operator):
         factory = code.factory
         assert isinstance(factory, SinkFactory)
         self._sink = factory.sink
+        self._is_changelog = factory.is_changelog
         self._collects = bool(getattr(factory.sink, "needs_coordinator", False))
         self._restored: RestoredState | None = None
         self._writer: SinkWriter | None = None
@@ -94,6 +96,10 @@ class SinkOperator(Operator):
             self.close()
 
     def process_batch(self, batch: Batch, input_index: int = 0) -> None:
+        if self._is_changelog:
+            batch = accepted_changes(batch, self._sink.accepts)
+            if not batch.num_rows:
+                return
         try:
             self._opened_writer.write(batch)
         except BaseException as error:

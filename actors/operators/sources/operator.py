@@ -316,6 +316,11 @@ class SourceOperator(Operator):
 
     def _emit_batch(self, polled: SourceBatch) -> None:
         batch = polled.batch
+        if batch.kinds is not None and not self._source.is_changelog:
+            raise InvalidProgramError(
+                f"{operator_label(self._where)}: {type(self._source).__name__} gives rows with kinds, so it must say "
+                "that they are a changelog: let its is_changelog be true"
+            )
         data = self._normalizer.normalize(batch.data)
         if data is not batch.data:
             batch = batch.with_data(data, batch.kind)

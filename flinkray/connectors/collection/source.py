@@ -24,6 +24,7 @@ from flinkray.connectors.split_list import SplitListEnumerator, SplitListReader,
 from flinkray.errors import InvalidProgramError
 from flinkray.functions.type_hints import record_type
 from flinkray.types.records import Kind, RecordType
+from flinkray.types.rows import Row, RowKind
 
 _SPLITS_PER_SUBTASK = 4
 """The number of splits per subtask: more than one, so that a slow subtask reads fewer; few, since each is asked for
@@ -43,14 +44,21 @@ class RowRange:
 
 
 class TableSource(Source):
-    """The rows of a table that is shipped with the source."""
+    """The rows of a table that is shipped with the source.
 
-    def __init__(self, table: pa.Table, kind: Kind = Kind.ROW) -> None:
+    Args:
+        kinds: what each row does, if they are a changelog.
+    """
+
+    _kinds: pa.Array | None = None
+
+    def __init__(self, table: pa.Table, kind: Kind = Kind.ROW, kinds: pa.Array | None = None) -> None:
         if table.num_rows and not table.num_columns:
             raise InvalidProgramError(_NO_COLUMNS.format(table.num_rows))
         # Metadata such as pandas' would travel with every batch and mean nothing there.
         self._table = _in_few_chunks(normalized_table(table.replace_schema_metadata(None)))
         self._kind = kind
+        self._kinds = kinds
 
     def __getstate__(self) -> dict[str, Any]:
         """The table in Arrow's IPC format: a pickle by Arrow itself would hold all buffers that its slices are slices
@@ -71,11 +79,15 @@ class TableSource(Source):
     def output_type(self) -> RecordType | None:
         return RecordType(self._kind, self._table.schema)
 
+    @property
+    def is_changelog(self) -> bool:
+        return self._kinds is not None
+
     def create_enumerator(self, context: SplitEnumeratorContext, restored: Any = None) -> SplitEnumerator:
         return SplitListEnumerator(context, self._splits(context.parallelism) if restored is None else restored)
 
     def create_reader(self, context: SourceReaderContext) -> SourceReader:
-        return _TableReader(context, self._table, self._kind)
+        return _TableReader(context, self._table, self._kind, self._kinds)
 
     def _splits(self, parallelism: int) -> list[RowRange]:
         """Short ranges in order, so that time proceeds evenly over the subtasks where the table is sorted by time."""
@@ -87,22 +99,24 @@ class TableSource(Source):
 class _TableReader(SplitListReader[RowRange]):
     """Reads ranges of rows of the table."""
 
-    def __init__(self, context: SourceReaderContext, table: pa.Table, kind: Kind) -> None:
+    def __init__(self, context: SourceReaderContext, table: pa.Table, kind: Kind, kinds: pa.Array | None) -> None:
         super().__init__(context)
         self._table = table
         self._kind = kind
+        self._kinds = kinds
         self._batch_rows = batch_rows(context, data_bytes(table) / max(1, table.num_rows))
 
     def read_split(self, split: RowRange) -> Iterator[tuple[Batch | None, RowRange]]:
         rows = self._table.slice(split.start, split.stop - split.start)
         for data in rows.to_batches(max_chunksize=self._batch_rows):
             if data.num_rows:
+                kinds = None if self._kinds is None else self._kinds.slice(split.start, data.num_rows)
                 split = replace(split, start=split.start + data.num_rows)
-                yield Batch(data, self._kind), split
+                yield Batch(data, self._kind, kinds=kinds), split
 
 
 class CollectionSource(TableSource):
-    """The values of a Python collection, in order, in one subtask."""
+    """The values of a Python collection, in order, in one subtask. A changelog, if a `Row` is no insert."""
 
     def __init__(self, values: Iterable[Any], type_info: Any = None) -> None:
         if isinstance(values, str | bytes) or not isinstance(values, Iterable):
@@ -114,8 +128,10 @@ class CollectionSource(TableSource):
         if declared is not None and not rows:
             super().__init__(declared.schema.empty_table(), declared.kind)
             return
-        batch = RowEncoder("Source: Collection", "1 of 1", declared, "type_info").encode(rows, None)
-        super().__init__(pa.Table.from_batches([batch.data]), batch.kind)
+        is_changelog = any(isinstance(row, Row) and row.get_row_kind() is not RowKind.INSERT for row in rows)
+        encoder = RowEncoder("Source: Collection", "1 of 1", declared, "type_info", gives_changelog=is_changelog)
+        batch = encoder.encode(rows, None)
+        super().__init__(pa.Table.from_batches([batch.data]), batch.kind, batch.kinds)
 
     @property
     def is_parallel(self) -> bool:

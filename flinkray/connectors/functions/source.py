@@ -50,9 +50,16 @@ class GeneratorFunctionSource(Source):
 
     The function takes nothing, or a `SourceContext`; a SourceFunction's `run` always does. Its
     position is not known, so after a failure it starts over.
+
+    Args:
+        is_changelog: whether `Row`s that it gives may be of any kind; its RecordBatches are of inserts.
     """
 
-    def __init__(self, function: SourceFunction | Callable[..., Any], type_info: Any = None) -> None:
+    _is_changelog = False
+
+    def __init__(
+        self, function: SourceFunction | Callable[..., Any], type_info: Any = None, is_changelog: bool = False
+    ) -> None:
         if not isinstance(function, SourceFunction) and not callable(function):
             raise InvalidProgramError(f"add_source takes a generator function or a SourceFunction, not {function!r}")
         if isinstance(function, CheckpointedFunction):
@@ -63,6 +70,7 @@ class GeneratorFunctionSource(Source):
         check_serializable(function, "source")
         self._function = function
         self._type = from_annotation(function, of_items=True) if type_info is None else record_type(type_info)
+        self._is_changelog = is_changelog
 
     @property
     def boundedness(self) -> Boundedness:
@@ -72,18 +80,26 @@ class GeneratorFunctionSource(Source):
     def output_type(self) -> RecordType | None:
         return self._type
 
+    @property
+    def is_changelog(self) -> bool:
+        return self._is_changelog
+
     def create_enumerator(self, context: SplitEnumeratorContext, restored: Any = None) -> SplitEnumerator:
         return SplitListEnumerator(context, ())
 
     def create_reader(self, context: SourceReaderContext) -> SourceReader:
-        return _FunctionReader(context, self._function, self._type)
+        return _FunctionReader(context, self._function, self._type, self._is_changelog)
 
 
 class _FunctionReader(SourceReader):
     """The task's side of the Handover: takes the values that wait, and makes batches of them."""
 
     def __init__(
-        self, context: SourceReaderContext, function: SourceFunction | Callable[..., Any], declared: RecordType | None
+        self,
+        context: SourceReaderContext,
+        function: SourceFunction | Callable[..., Any],
+        declared: RecordType | None,
+        is_changelog: bool,
     ) -> None:
         self._context = context
         self._split_id = f"function-{context.subtask_index}"
@@ -99,7 +115,9 @@ class _FunctionReader(SourceReader):
         self._forms: set[bool] = set()
         """What has come so far: RecordBatches (True), other values (False)."""
         self._subtask = f"{context.subtask_index + 1} of {context.parallelism}"
-        self._encoder = RowEncoder(context.operator_name, self._subtask, declared, "type_info")
+        self._encoder = RowEncoder(
+            context.operator_name, self._subtask, declared, "type_info", gives_changelog=is_changelog
+        )
         self._thread = threading.Thread(
             target=_run,
             args=(function, context, FunctionCollector(self._handover, row_weight)),

@@ -65,9 +65,10 @@ class StreamExecutionEnvironment(environment.StreamExecutionEnvironment):
         source_name: str = "Custom Source",
         type_info: Any = None,
         watermark_strategy: WatermarkStrategy | None = None,
+        is_changelog: bool = False,
     ) -> DataStream:
         """Takes a SourceFunction in Python, or a generator function, as flinkray does (PyFlink takes Java's)."""
-        source = GeneratorFunctionSource(source_func, declared(type_info))
+        source = GeneratorFunctionSource(source_func, declared(type_info), is_changelog)
         stream = self.from_source(source, watermark_strategy or WatermarkStrategy.no_watermarks(), source_name)
         return stream.set_parallelism(1)
 

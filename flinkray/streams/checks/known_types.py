@@ -54,6 +54,12 @@ class KnownType:
         fresh = dict(new)
         return self._typed([*self.columns, *(name for name in fresh if name not in self.columns)], fresh)
 
+    def with_text_column(self, name: str) -> KnownType:
+        """The type with a further column of text."""
+        if self.record_type is None:
+            return KnownType.of_columns(None if self.columns is None else (*self.columns, name))
+        return KnownType.of(RecordType(Kind.ROW, self.record_type.schema.append(pa.field(name, pa.string()))))
+
     def dropped(self, columns: Iterable[str]) -> KnownType:
         if self.columns is None:
             return UNKNOWN

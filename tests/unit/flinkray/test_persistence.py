@@ -36,7 +36,7 @@ from flinkray.persistence import (
     loads,
     named,
 )
-from flinkray.transformations.operator_factories import ChainingStrategy, OperatorFactory
+from flinkray.transformations.operator_factories import ChainingStrategy, ChangelogRole, OperatorFactory
 from flinkray.transformations.partitioning import Partitioner
 from graphs import job_graph
 from graphs import persistent_names as names_of_graphs
@@ -111,7 +111,8 @@ def test_what_named_classes_are_declared_to_hold_has_a_name() -> None:
         Batch,  # which a function of that name makes
         OperatorFactory,
         Partitioner,
-        ChainingStrategy,  # of all factories of a class
+        ChainingStrategy,  # of all factories of a class, as is
+        ChangelogRole,
         FileState,  # in metadata, which is JSON; pickled are parts of harnesses, which have no files
         SharedFile,
     }
