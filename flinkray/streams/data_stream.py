@@ -39,7 +39,9 @@ from flinkray.transformations.operator_factories import (
     OBJECTS_IN_ARROW,
     AsChangelogFactory,
     AsyncFactory,
+    DecodeFactory,
     DropFactory,
+    EncodeFactory,
     FilterFactory,
     FlatMapFactory,
     KindsAsColumnFactory,
@@ -504,6 +506,7 @@ def _may_use_key(factory: OperatorFactory) -> bool:
     functions) and column operations cannot."""
     row_functions = MapFactory | FlatMapFactory | FilterFactory
     columns = ProjectFactory | WhereFactory | DropFactory | RenameFactory | MapBatchesFactory
+    messages = DecodeFactory | EncodeFactory
     changelogs = AsChangelogFactory | KindsAsColumnFactory
     others = TimestampsAndWatermarksFactory | AsyncFactory
-    return not isinstance(factory, row_functions | columns | changelogs | others)
+    return not isinstance(factory, row_functions | columns | messages | changelogs | others)

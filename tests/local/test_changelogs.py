@@ -103,7 +103,7 @@ written: dict[str, int] = {}
 @pytest.mark.parametrize("mode", ["streaming", "batch"])
 def test_changes_of_a_row_come_in_their_order_and_with_their_kinds(env: StreamExecutionEnvironment, mode: str) -> None:
     env._configuration.set("execution.runtime-mode", mode)
-    rows, table = random_changes(7, 400)
+    rows, table = random_changes(7, 200)
     stream = (
         env.from_collection(rows)
         .key_by("k")
@@ -195,8 +195,9 @@ def test_a_function_gives_a_changelog_if_it_is_said_to(env: StreamExecutionEnvir
 class KindsSource(Source):
     """A source of the user's own, of one row."""
 
-    def __init__(self, is_changelog: bool) -> None:
+    def __init__(self, is_changelog: bool, kinds: pa.Array) -> None:
         self._is_changelog = is_changelog
+        self._kinds = kinds
 
     @property
     def is_changelog(self) -> bool:
@@ -210,23 +211,47 @@ class KindsSource(Source):
         return SplitListEnumerator(context, [RowRange("one", 0, 1)] if restored is None else restored)
 
     def create_reader(self, context: SourceReaderContext) -> Any:
-        return KindsReader(context)
+        return KindsReader(context, self._kinds)
 
 
 class KindsReader(SplitListReader[RowRange]):
+    def __init__(self, context: SourceReaderContext, kinds: pa.Array) -> None:
+        super().__init__(context)
+        self._kinds = kinds
+
     def read_split(self, split: RowRange) -> Iterator[tuple[Batch, RowRange]]:
-        yield Batch(pa.record_batch({"k": ["a"]}), Kind.ROW, kinds=pa.array([3], pa.int8())), RowRange("one", 1, 1)
+        yield Batch(pa.record_batch({"k": ["a"]}), Kind.ROW, kinds=self._kinds), RowRange("one", 1, 1)
+
+
+DELETED = pa.array([3], pa.int8())
+
+
+def given_by(env: StreamExecutionEnvironment, source: Source) -> list[Any]:
+    stream = env.from_source(source, WatermarkStrategy.no_watermarks(), "kinds").set_parallelism(1)
+    return list(stream.execute_and_collect())
 
 
 def test_a_source_must_say_that_its_rows_have_kinds(env: StreamExecutionEnvironment) -> None:
-    def collect(is_changelog: bool) -> list[Any]:
-        source = KindsSource(is_changelog)
-        stream = env.from_source(source, WatermarkStrategy.no_watermarks(), "kinds").set_parallelism(1)
-        return list(stream.execute_and_collect())
+    assert given_by(env, KindsSource(True, DELETED)) == [Row.of_kind(DELETE, k="a")]
+    with pytest.raises(JobExecutionError, match=r"'Source: kinds.*KindsSource gives rows with kinds.*is_changelog"):
+        given_by(env, KindsSource(False, DELETED))
 
-    assert collect(True) == [Row.of_kind(DELETE, k="a")]
-    with pytest.raises(JobExecutionError, match=r"KindsSource gives rows with kinds.*is_changelog"):
-        collect(False)
+
+@pytest.mark.parametrize(
+    ("kinds", "message"),
+    [
+        (pa.array([3]), "of type int64"),
+        (pa.array([None], pa.int8()), "1 of them null"),
+        (pa.array([3, 3], pa.int8()), "2 kinds .* for 1 rows"),
+        (pa.array([4], pa.int8()), "a row of kind 4"),
+        (pa.array([-1], pa.int8()), "a row of kind -1"),
+    ],
+)
+def test_what_a_source_gives_as_kinds_must_be_such(
+    env: StreamExecutionEnvironment, kinds: pa.Array, message: str
+) -> None:
+    with pytest.raises(JobExecutionError, match=message):
+        given_by(env, KindsSource(True, kinds))
 
 
 @pytest.mark.parametrize("method", ["to_arrow", "to_pandas"])

@@ -13,6 +13,7 @@ from actors.operators.contract.connector_context import ConnectorContext
 from actors.operators.contract.input_status import InputStatus
 from actors.operators.contract.operator import Operator, subtask_label
 from actors.operators.sources.coalescing import Given, PollResult, coalesced_polls
+from actors.operators.sources.kinds import check_kinds
 from actors.operators.sources.split_watermarks import SplitState, SplitWatermarks
 from actors.operators.time.timestamps import EventTimeProgress, with_event_time
 from actors.protocol.elements import CheckpointOptions, LatencyMarker
@@ -198,6 +199,8 @@ class SourceOperator(Operator):
             given = self._opened_reader.poll()
         except BaseException as error:
             self._raise(error)
+        if isinstance(given, SourceBatch) and given.batch.kinds is not None:
+            check_kinds(given.batch, self._source, operator_label(self._where))
         finished = tuple(self._finished_splits)
         del self._finished_splits[: len(finished)]
         return PollResult(given, finished)
@@ -316,11 +319,6 @@ class SourceOperator(Operator):
 
     def _emit_batch(self, polled: SourceBatch) -> None:
         batch = polled.batch
-        if batch.kinds is not None and not self._source.is_changelog:
-            raise InvalidProgramError(
-                f"{operator_label(self._where)}: {type(self._source).__name__} gives rows with kinds, so it must say "
-                "that they are a changelog: let its is_changelog be true"
-            )
         data = self._normalizer.normalize(batch.data)
         if data is not batch.data:
             batch = batch.with_data(data, batch.kind)

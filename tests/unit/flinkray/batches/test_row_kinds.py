@@ -72,7 +72,7 @@ def size_of(batch: Batch) -> int:
     return Batch(batch.data, batch.kind, batch.times, batch.keys, batch.kinds).nbytes
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(batches(), st.data())
 def test_each_row_keeps_its_kind_where_rows_are_chosen(batch: Batch, data: st.DataObject) -> None:
     rows = model(batch)
@@ -101,7 +101,7 @@ def test_each_row_keeps_its_kind_where_rows_are_chosen(batch: Batch, data: st.Da
     assert [row for part in slices(batch, 3) for row in model(part)] == rows
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(batches(), st.integers(0, 4), st.sampled_from([4, 5]))
 def test_each_row_keeps_its_kind_in_a_pickle(batch: Batch, start: int, protocol: int) -> None:
     part = batch.slice(min(start, batch.num_rows))
@@ -123,7 +123,7 @@ def test_what_was_pickled_before_there_were_kinds_is_of_inserts() -> None:
     assert make(*arguments).kinds is None
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(st.lists(batches(least=1), min_size=1, max_size=6), st.integers(1, 30))
 def test_batches_of_inserts_and_of_changes_are_put_together(several: list[Batch], target: int) -> None:
     expected = [row for batch in several for row in model(batch)]
@@ -177,7 +177,7 @@ def test_rows_in_flight_keep_their_kinds_in_a_checkpoint(first: Batch, second: B
 
 
 @pytest.mark.parametrize("memory_bytes", [1, 1 << 20])
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(st.lists(batches(least=1), min_size=1, max_size=5))
 def test_sorted_rows_keep_their_kinds_in_memory_and_in_a_file(memory_bytes: int, several: list[Batch]) -> None:
     sorter = KeySorter(
