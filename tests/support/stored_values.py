@@ -69,6 +69,7 @@ from flinkray import (
     lit,
     when,
 )
+from flinkray.batches.row_codec import decode
 from flinkray.connectors.feedback.source import _HeadSplit
 from flinkray.connectors.files.commits import AbandonedFiles, FileCommittable
 from flinkray.connectors.kafka.enumerator import KafkaEnumeratorState, KafkaSplit
@@ -281,7 +282,13 @@ def columns(stream: DataStream, other: DataStream) -> None:
 
 
 def programs() -> dict[str, Callable[[StreamExecutionEnvironment], None]]:
-    return {"columns": _columns, "operators": _operators, "connectors": _connectors, "messages": _messages}
+    return {
+        "columns": _columns,
+        "operators": _operators,
+        "connectors": _connectors,
+        "messages": _messages,
+        "changelogs": _changelogs,
+    }
 
 
 def graph_of(build: Callable[[StreamExecutionEnvironment], None]) -> JobGraph:
@@ -301,6 +308,12 @@ def _messages(env: StreamExecutionEnvironment) -> None:
     written = read.encode(JsonFormat()).decode(JsonFormat({"n": int}), bad_messages=OutputTag("bad"))
     written.sink_to(KafkaSink("host:1", "copies", JsonFormat()))
     written.sink_to(CommittedAtOnce())
+
+
+def _changelogs(env: StreamExecutionEnvironment) -> None:
+    changes = events(env).with_columns(op=lit("+I")).as_changelog("op")
+    changes.sink_to(PrintSink())
+    changes.kinds_as_column("op").sink_to(PrintSink(texts=decode))  # as all were before there were kinds
 
 
 def _operators(env: StreamExecutionEnvironment) -> None:

@@ -22,7 +22,7 @@ def check_kinds(batch: Batch, source: Source, where: str) -> None:
         batch: has kinds.
         where: names the operator in errors.
     """
-    kinds = batch.kinds
+    kinds = batch.row_kinds
     if not source.is_changelog:
         raise InvalidProgramError(
             f"{where}: {type(source).__name__} gives rows with kinds, so it must say that it gives a "
