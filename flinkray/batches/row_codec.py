@@ -1,9 +1,9 @@
 """Between batches and the Python values that row functions see: whole columns at once, never a cell at a time.
 
 Values come back as the kind says: bare (SCALAR), tuples (TUPLE), `Row`s (ROW), or unpickled (OBJECT). Of these only
-`Row`s show what they do in a changelog. What a function
-returns decides the kind of its stream: a plain tuple makes TUPLE, a Row, dict, NamedTuple or dataclass makes ROW,
-anything else that Arrow holds SCALAR. A list and a one-dimensional array of numpy's both come back as a list.
+`Row`s show what they do in a changelog. What a function returns decides the kind of its stream: a plain tuple makes
+TUPLE, a Row, dict, NamedTuple or dataclass makes ROW, anything else that Arrow holds SCALAR. A list and a
+one-dimensional array of numpy's both come back as a list.
 """
 
 from __future__ import annotations
@@ -61,7 +61,10 @@ def decode(batch: Batch) -> list[Any]:
     if batch.kind is Kind.SCALAR:
         return to_values(data.column(0))
     if batch.kind is Kind.OBJECT:
-        return [loads(pickled) for pickled in data.column(0).to_pylist()]
+        objects = [loads(pickled) for pickled in data.column(0).to_pylist()]
+        if batch.kinds is not None:
+            _set_kinds(objects, batch.kinds)
+        return objects
     columns = [to_values(column) for column in data.columns]
     if batch.kind is Kind.TUPLE:
         return list(zip(*columns, strict=True)) if columns else [()] * data.num_rows
@@ -71,6 +74,13 @@ def decode(batch: Batch) -> list[Any]:
         values = zip(*columns, strict=True) if columns else repeat((), data.num_rows)
         return [makers[kind](row) for kind, row in zip(batch.kinds.to_pylist(), values, strict=True)]
     return list(row_class(names)._from_columns(columns)) if columns else [row_class(names)()] * data.num_rows
+
+
+def _set_kinds(objects: list[Any], kinds: pa.Array) -> None:
+    """Those that are `Row`s were perhaps made anew, and pickled as inserts."""
+    for value, kind in zip(objects, kinds.to_pylist(), strict=True):
+        if isinstance(value, Row):
+            value.set_row_kind(ROW_KINDS[kind])
 
 
 def as_row(value: Any) -> Any:

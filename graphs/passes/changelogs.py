@@ -61,7 +61,7 @@ def _refuse_respreading(edge: StreamEdge, plan: Plan) -> None:
     """Round robin, the changes of one row would go several ways, and overtake each other. Whoever calls rebalance() may
     know that they do not: where a row is changed once, say."""
     source, target = plan.graph.nodes[edge.source], plan.graph.nodes[edge.target]
-    if edge.is_respread:
+    if edge.is_respread and target.parallelism > 1:
         raise InvalidProgramError(
             f"{operator_label(target.name)} has parallelism {target.parallelism} and gets a changelog from "
             f"{source.name!r}, which has {source.parallelism}: changes of one row would go to several subtasks, and "

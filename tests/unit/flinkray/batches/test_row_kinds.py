@@ -229,6 +229,12 @@ def test_values_keep_the_kinds_of_the_rows_that_they_are_made_of() -> None:
     assert encoder().encode([Row(a=1)] * 4, None, kinds).kinds is kinds  # a new row says nothing of its kind
 
 
+def test_rows_that_arrow_cannot_hold_come_back_with_the_kinds_of_the_rows_that_they_are_made_of() -> None:
+    batch = encoder().encode([Row(a={1, 2}), Row(a={4})], None, pa.array([3, 0], pa.int8()))
+    assert batch.kind is Kind.OBJECT
+    assert decode(batch) == [Row.of_kind(RowKind.DELETE, a={1, 2}), Row(a={4})]
+
+
 @pytest.mark.parametrize("kinds", [None, pa.array([0, 1, 2, 2], pa.int8())])
 def test_a_row_of_another_kind_than_its_origin_is_refused(kinds: pa.Array | None) -> None:
     with pytest.raises(TypeMismatchError, match=r"'map' \(subtask 1 of 2\): .* is no .. row, .*as_changelog"):

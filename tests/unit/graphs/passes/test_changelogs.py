@@ -187,6 +187,11 @@ def test_a_changelog_is_not_spread_where_the_program_does_not_say_how(env: Strea
     assert "key_by" in message
 
 
+def test_a_changelog_may_be_brought_together(env: StreamExecutionEnvironment, changes: DataStream) -> None:
+    changes.print().set_parallelism(1)
+    assert is_changelog(plan(env)) == [True]
+
+
 @pytest.mark.parametrize("parallelism", [1, 2])
 def test_rows_reach_a_sink_by_its_key_columns_where_the_parallelism_changes(
     env: StreamExecutionEnvironment, parallelism: int
