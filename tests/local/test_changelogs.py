@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
@@ -33,33 +32,15 @@ from flinkray import (
 )
 from flinkray.connectors.collection.source import RowRange
 from flinkray.pyflink.datastream import StreamExecutionEnvironment as PyFlinkEnvironment
+from tests.support.changelogs import random_changes
 from tests.support.jobs import environment
 
-INSERT, BEFORE, AFTER, DELETE = RowKind
+_, BEFORE, AFTER, DELETE = RowKind
 
 
 @pytest.fixture
 def env() -> StreamExecutionEnvironment:
     return environment({"flinkray.batch.target-rows": 16})
-
-
-def random_changes(seed: int, count: int) -> tuple[list[Row], dict[str, int]]:
-    """Changes of a table, and the table that they lead to."""
-    generator = random.Random(seed)
-    table: dict[str, int] = {}
-    rows: list[Row] = []
-    while len(rows) < count:
-        key, value = f"k{generator.randrange(12)}", generator.randrange(1000)
-        if key not in table:
-            rows.append(Row(k=key, n=value))
-        elif generator.random() < 0.3:
-            rows.append(Row.of_kind(DELETE, k=key, n=table.pop(key)))
-            continue
-        else:
-            rows.append(Row.of_kind(BEFORE, k=key, n=table[key]))
-            rows.append(Row.of_kind(AFTER, k=key, n=value))
-        table[key] = value
-    return rows, table
 
 
 def by_key(rows: list[Row]) -> dict[str, list[Row]]:
