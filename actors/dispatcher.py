@@ -242,7 +242,8 @@ class Dispatcher(Endpoint):
 
     @staticmethod
     def _overview(job: DispatchedJob) -> JobOverview:
-        return JobOverview(job.job_id, job.name, job.status, job.started_ms, job.job_master)
+        summary = None if job.archived is None else job.archived.summary
+        return JobOverview(job.job_id, job.name, job.status, job.started_ms, job.job_master, summary)
 
     def _job(self, job_id: JobId) -> DispatchedJob:
         job = self._jobs.get(job_id)

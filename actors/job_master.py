@@ -23,7 +23,9 @@ from actors.protocol.client_requests import (
     GetJobDetails,
     GetJobProgress,
     GetSavepoint,
+    GetTriggeredCheckpoint,
     TakeCollected,
+    TriggerPeriodicCheckpoint,
     TriggerSavepoint,
 )
 from actors.protocol.control_messages import (
@@ -45,6 +47,14 @@ from actors.protocol.control_messages import (
     SavepointResult,
     SlotFailed,
     SlotOffersAnswered,
+)
+from actors.protocol.job_reports import (
+    CheckpointReport,
+    GetCheckpointReport,
+    GetJobSummary,
+    GetPriorAttempts,
+    GetRateHistory,
+    JobSummary,
 )
 from actors.protocol.main_thread import MainThread, RunAsync
 from actors.protocol.ports import Address, DeliveryFailed, Endpoint, EndpointContext, EndpointDied, Payloads, SessionId
@@ -217,6 +227,18 @@ class JobMaster(Endpoint):
                 return None if job is None else job.savepoint(request.request_id)
             case TriggerSavepoint():
                 return self._trigger_savepoint(request)
+            case GetJobSummary():
+                return JobSummary() if job is None else job.summary()
+            case GetCheckpointReport():
+                return CheckpointReport() if job is None else job.checkpoint_report()
+            case GetPriorAttempts():
+                return () if job is None else job.prior_attempts(request.vertex_id)
+            case GetRateHistory():
+                return () if job is None else job.rate_history(request.vertex_id)
+            case TriggerPeriodicCheckpoint():
+                return self._trigger_checkpoint(request.request_id)
+            case GetTriggeredCheckpoint():
+                return None if job is None else job.triggered_checkpoint(request.request_id)
         return super().on_request(request)
 
     def check(self) -> None:
@@ -359,6 +381,12 @@ class JobMaster(Endpoint):
                 f"job {self._job_graph.name!r} runs in batch mode, where there are no checkpoints and no savepoints"
             )
         self._job.trigger_savepoint(request)
+        self._go_on()
+
+    def _trigger_checkpoint(self, request_id: str) -> None:
+        if self._job is None:
+            raise CheckpointError(f"job {self._job_graph.name!r} has not started yet: ask again when it runs")
+        self._job.trigger_checkpoint(request_id)
         self._go_on()
 
     def _on_rows_received(self, collect_id: str) -> None:

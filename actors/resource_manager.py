@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from actors.high_availability.directories import high_availability_directory
-from actors.protocol.client_requests import ClusterResources, GetClusterOverview
+from actors.protocol.client_requests import ClusterResources, GetClusterOverview, GetTaskExecutors, TaskExecutorDetails
 from actors.protocol.control_messages import (
     AllTaskExecutorsReleased,
     DeclareRequirements,
@@ -170,6 +170,8 @@ class ResourceManager(Endpoint):
     def on_request(self, request: Any) -> Any:
         if isinstance(request, GetClusterOverview):
             return self._manager.overview()
+        if isinstance(request, GetTaskExecutors):
+            return self._task_executors()
         return super().on_request(request)
 
     def check(self) -> None:
@@ -209,6 +211,13 @@ class ResourceManager(Endpoint):
         return self.context.clock.monotonic_ms()
 
     # -- TaskExecutors -------------------------------------------------------------------------------------------
+
+    def _task_executors(self) -> tuple[TaskExecutorDetails, ...]:
+        ahead = self.context.clock.now_ms() - self._now()
+        return tuple(
+            TaskExecutorDetails(address, slots, round(self._heartbeats.heard_at(address) + ahead))
+            for address, slots in self._manager.reports().items()
+        )
 
     def _on_register_task_executor(self, message: RegisterTaskExecutor) -> None:
         address = message.task_executor

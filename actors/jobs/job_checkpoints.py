@@ -38,7 +38,8 @@ from actors.high_availability.pointers import CheckpointPointers, JobLeadership,
 from actors.jobs.checkpoint_write import CheckpointWrite, SequentialExecutor, delete_now
 from actors.jobs.recovery import RESERVED_IDS, Recovered
 from actors.jobs.services import JobServices
-from actors.protocol.client_requests import TriggerSavepoint
+from actors.jobs.triggered_checkpoints import TriggeredCheckpoints
+from actors.protocol.client_requests import TriggeredCheckpoint, TriggerSavepoint
 from actors.protocol.control_messages import SavepointResult
 from actors.protocol.ports import Cancellable, SessionId
 from actors.protocol.resources import AllocationId
@@ -50,6 +51,7 @@ from actors.protocol.task_messages import (
     NotifyCheckpointComplete,
     TriggerCheckpoint,
 )
+from flinkray.config.options import CHECKPOINT_INTERVAL
 from flinkray.errors import CheckpointError, ErrorInfo
 from flinkray.execution import JobStatus
 from graphs.execution_graph import ExecutionGraph, ExecutionVertex
@@ -101,6 +103,9 @@ class JobCheckpoints:
         self._restored: CompletedCheckpoint | None = None
         self._requested = set() if recovered.stop is None else {recovered.stop.request_id}
         self._savepoints: deque[SavepointResult] = deque(maxlen=_REMEMBERED)
+        self._under_way: dict[str, None] = dict.fromkeys(self._requested)
+        """The savepoints that were asked for and are not done, in this order."""
+        self._triggered = TriggeredCheckpoints()
         self._dropped: dict[int, str] = {}
         """Checkpoint -> its directory, of the last ones that were given up: tasks may still report files there."""
         self._timer: tuple[int, Cancellable] | None = None
@@ -127,13 +132,37 @@ class JobCheckpoints:
     def trigger_savepoint(self, request: TriggerSavepoint) -> None:
         if request.request_id not in self._requested:
             self._requested.add(request.request_id)
+            self._under_way[request.request_id] = None
             self._coordinator.trigger_savepoint(request.request_id, request.target, request.stop, self._now())
+
+    def trigger_periodic(self, request_id: str) -> None:
+        """
+        Raises:
+            CheckpointError: the job takes no periodic checkpoints, or does not run.
+        """
+        if self._triggered.of(request_id) is not None:
+            return
+        status = self._graph.status.current
+        if not self._settings.is_periodic:
+            raise CheckpointError(
+                f"job {self._graph.name!r} takes no checkpoints: {CHECKPOINT_INTERVAL.key} is not set"
+            )
+        if status is not JobStatus.RUNNING:
+            raise CheckpointError(f"no checkpoint is possible: job {self._graph.name!r} is {status.name}")
+        self._triggered.add(request_id, self._coordinator.hasten(self._now()))
+
+    def triggered(self, request_id: str) -> TriggeredCheckpoint | None:
+        """What has become of a checkpoint that was asked for; None: nobody has asked for it."""
+        self._triggered.look(self._coordinator.overview().history)
+        return self._triggered.of(request_id)
 
     def go_on(self) -> None:
         """Does what the coordinator has decided by now."""
         while commands := self._coordinator.take_commands():
             for command in commands:
                 self._run(command)
+        if self._triggered.are_open:
+            self._triggered.look(self._coordinator.overview().history)
         self._coordinators.let_events_go()
         self._reserve_ids()
         self._set_timer()
@@ -223,6 +252,11 @@ class JobCheckpoints:
         """What became of the last savepoints that were asked for, oldest first."""
         return tuple(self._savepoints)
 
+    @property
+    def pending_savepoints(self) -> tuple[str, ...]:
+        """The request ids of savepoints that are under way."""
+        return tuple(self._under_way)
+
     def check(self) -> None:
         """What always holds between two messages."""
         self._coordinator.check()
@@ -245,6 +279,7 @@ class JobCheckpoints:
             case FailJob():
                 self._services.fail_job(command.error)
             case SavepointDone():
+                self._under_way.pop(command.request_id, None)
                 self._savepoints.append(SavepointResult(command.request_id, command.directory, command.error))
 
     def _snapshot_coordinators(self, checkpoint_id: int) -> None:

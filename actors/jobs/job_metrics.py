@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 
+from actors.jobs.rate_history import RateHistory
 from actors.protocol.control_messages import JobDetails, SubtaskDetails, VertexDetails
+from actors.protocol.job_reports import AttemptDetails, JobSummary, TaskRates
+from actors.protocol.ports import Address
 from actors.protocol.task_messages import TaskMetrics
 from actors.scheduling.scheduler import Scheduler
-from flinkray.execution import JobProgress
-from graphs.execution_graph import AttemptId, ExecutionGraph, ExecutionJobVertex, ExecutionVertex, ExecutionVertexId
+from flinkray.execution import JobProgress, JobStatus
+from graphs.execution_graph import (
+    AttemptId,
+    Execution,
+    ExecutionGraph,
+    ExecutionJobVertex,
+    ExecutionVertex,
+    ExecutionVertexId,
+)
 from graphs.job_graph import SourceInput, TaskKind
 
 _NOTHING = TaskMetrics()
@@ -20,13 +31,15 @@ class JobMetrics:
     def __init__(self, graph: ExecutionGraph) -> None:
         self._graph = graph
         self._reported: dict[ExecutionVertexId, tuple[AttemptId, TaskMetrics]] = {}
+        self.history = RateHistory()
 
-    def report(self, metrics: Mapping[AttemptId, TaskMetrics]) -> None:
+    def report(self, metrics: Mapping[AttemptId, TaskMetrics], now: int) -> None:
         """Newer figures; those of attempts that are not current are ignored."""
         for attempt, figures in metrics.items():
             execution = self._graph.executions.get(attempt)
             if execution is not None:
                 self._reported[execution.vertex.id] = attempt, figures
+                self.history.report(execution.vertex.id, attempt, figures, now)
 
     def of(self, subtask: ExecutionVertex) -> TaskMetrics:
         """The figures that the subtask's current attempt has reported last."""
@@ -60,12 +73,11 @@ def job_details(scheduler: Scheduler, metrics: JobMetrics) -> JobDetails:
     """The job as it is now, as a value that can leave the JobMaster."""
     graph = scheduler.graph
     progress = metrics.progress()
-    times = sorted(graph.status.timestamps.items(), key=lambda entry: entry[1])
     return JobDetails(
         job_id=graph.job_id,
         name=graph.name,
         status=graph.status.current,
-        status_times=tuple(times),
+        status_times=_status_times(graph),
         vertices=tuple(_vertex_details(vertex, scheduler, metrics) for vertex in graph.job_vertices.values()),
         accumulators=metrics.accumulators(),
         records_in=progress.records_in,
@@ -85,6 +97,11 @@ def _vertex_details(vertex: ExecutionJobVertex, scheduler: Scheduler, metrics: J
         max_parallelism=vertex.max_parallelism,
         inputs=tuple((edge.source_vertex, edge.ship_strategy) for edge in vertex.job_vertex.inputs),
         subtasks=tuple(_subtask_details(subtask, scheduler, metrics) for subtask in vertex.subtasks),
+        operators=tuple(operator.name for operator in vertex.job_vertex.operators),
+        exchanges=tuple(
+            vertex.graph.results[edge.source].result_type.name.lower() for edge in vertex.job_vertex.inputs
+        ),
+        slot_sharing_group=vertex.slot_sharing_group,
     )
 
 
@@ -98,7 +115,43 @@ def _subtask_details(subtask: ExecutionVertex, scheduler: Scheduler, metrics: Jo
         slot=scheduler.slot_of(execution),
         metrics=metrics.of(subtask),
         error=execution.error,
+        times=_times(execution),
+        task_executor=_task_executor(execution),
+        rates=TaskRates() if execution.state.is_terminal else metrics.history.latest(subtask.id, execution.attempt_id),
     )
+
+
+def prior_attempts(vertex: ExecutionJobVertex) -> tuple[AttemptDetails, ...]:
+    """The attempts that others have followed, as far as they are remembered, oldest first for each subtask."""
+    return tuple(
+        AttemptDetails(
+            subtask.subtask_index,
+            execution.attempt_number,
+            execution.state.name,
+            _times(execution),
+            _task_executor(execution),
+        )
+        for subtask in vertex.subtasks
+        for execution in subtask.prior
+    )
+
+
+def job_summary(graph: ExecutionGraph, is_batch: bool) -> JobSummary:
+    """The job as a list of jobs shows it."""
+    counts = Counter(execution.state.name for execution in graph.executions.values())
+    return JobSummary(dict(counts), is_batch, _status_times(graph))
+
+
+def _status_times(graph: ExecutionGraph) -> tuple[tuple[JobStatus, int], ...]:
+    return tuple(sorted(graph.status.timestamps.items(), key=lambda entry: entry[1]))
+
+
+def _times(execution: Execution) -> tuple[tuple[str, int], ...]:
+    return tuple((state.name, time) for state, time in execution.timestamps.items())
+
+
+def _task_executor(execution: Execution) -> Address | None:
+    return None if execution.location is None else Address(execution.location)
 
 
 def _reads_source(vertex: ExecutionJobVertex) -> bool:

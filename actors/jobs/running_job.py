@@ -15,13 +15,15 @@ from actors.coordinators.job_coordinators import JobCoordinators
 from actors.coordinators.threaded import CLOSE_TIMEOUT_MS
 from actors.high_availability.pointers import JobLeadership
 from actors.jobs.job_checkpoints import JobCheckpoints, Once
-from actors.jobs.job_metrics import JobMetrics, job_details
+from actors.jobs.job_description import describe
+from actors.jobs.job_metrics import JobMetrics, job_details, job_summary, prior_attempts
 from actors.jobs.recovery import Recovered
 from actors.jobs.services import JobCoordinatorContext, JobServices, TaskGateway
 from actors.protocol.checkpoint_handles import TaskRestore
-from actors.protocol.client_requests import Collected, TakeCollected, TriggerSavepoint
+from actors.protocol.client_requests import Collected, TakeCollected, TriggeredCheckpoint, TriggerSavepoint
 from actors.protocol.control_messages import JobDetails, SavepointResult
 from actors.protocol.failure_records import TaskFailure
+from actors.protocol.job_reports import AttemptDetails, CheckpointReport, JobArchive, JobSummary, RateSample
 from actors.protocol.main_thread import MainThread
 from actors.protocol.ports import EndpointContext, SessionId
 from actors.protocol.resources import ResourceProfile
@@ -35,7 +37,7 @@ from flinkray.errors import DamagedCheckpointError, ErrorInfo, FlinkrayError
 from flinkray.execution import JobProgress, JobStatus
 from flinkray.persistence import dumps
 from graphs.execution_graph import AttemptId, Execution, ExecutionGraph, ExecutionVertex
-from graphs.job_graph import JobGraph
+from graphs.job_graph import JobGraph, JobVertexId
 from graphs.states import ExecutionState
 
 log = logging.getLogger(__name__)
@@ -91,6 +93,7 @@ class RunningJob:
             self._services, graph, settings, directories, self._coordinators, leadership, recovered
         )
         self._metrics = JobMetrics(graph)
+        self._description = describe(job_graph, graph)
         has_run = recovered.generation > 0
         self.scheduler = _create_scheduler(graph, context, self._checkpoints.restore_of, has_run)
         assignment = self._checkpoints.restore()
@@ -142,7 +145,7 @@ class RunningJob:
         Args:
             is_abandoned: it was cancelled, and not because somebody wanted it to end.
         """
-        details = self.details()
+        details = replace(self.details(), archive=self._archive())
         could_go_on = is_abandoned or (details.error is not None and is_cause_outside(details.error))
 
         def end_checkpoints() -> None:
@@ -195,7 +198,7 @@ class RunningJob:
             case OperatorEventSent():
                 self._on_operator_event(message)
             case MetricsReported():
-                self._metrics.report(message.metrics)
+                self._metrics.report(message.metrics, self._now())
             case _:
                 self._checkpoints.on_message(message)
 
@@ -238,8 +241,39 @@ class RunningJob:
     def details(self) -> JobDetails:
         """The job as it is now, as a value that can leave the JobMaster."""
         details = job_details(self.scheduler, self._metrics)
-        overview = self._checkpoints.coordinator.overview()
-        return replace(details, checkpoints=overview, savepoints=self._checkpoints.savepoints)
+        checkpoints = self._checkpoints
+        return replace(
+            details,
+            checkpoints=checkpoints.coordinator.overview(),
+            savepoints=checkpoints.savepoints,
+            pending_savepoints=checkpoints.pending_savepoints,
+            description=self._description,
+        )
+
+    def _archive(self) -> JobArchive:
+        report = self.checkpoint_report()
+        attempts = {vertex: self.prior_attempts(vertex) for vertex in self.scheduler.graph.job_vertices}
+        return JobArchive(report.summary, report.vertices, {vertex: each for vertex, each in attempts.items() if each})
+
+    def summary(self) -> JobSummary:
+        return job_summary(self.scheduler.graph, self._description.is_batch)
+
+    def prior_attempts(self, vertex_id: str) -> tuple[AttemptDetails, ...]:
+        vertex = self.scheduler.graph.job_vertices.get(JobVertexId(vertex_id))
+        return () if vertex is None else prior_attempts(vertex)
+
+    def rate_history(self, vertex_id: str) -> tuple[tuple[RateSample, ...], ...]:
+        vertex = self.scheduler.graph.job_vertices.get(JobVertexId(vertex_id))
+        return () if vertex is None else tuple(map(self._metrics.history.samples, (s.id for s in vertex.subtasks)))
+
+    def checkpoint_report(self) -> CheckpointReport:
+        return self._checkpoints.coordinator.report()
+
+    def trigger_checkpoint(self, request_id: str) -> None:
+        self._checkpoints.trigger_periodic(request_id)
+
+    def triggered_checkpoint(self, request_id: str) -> TriggeredCheckpoint | None:
+        return self._checkpoints.triggered(request_id)
 
     def trigger_savepoint(self, request: TriggerSavepoint) -> None:
         self._checkpoints.trigger_savepoint(request)

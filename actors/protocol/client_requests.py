@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from actors.protocol.elements import StopMode
+from actors.protocol.job_reports import JobSummary
 from actors.protocol.ports import Address
-from actors.protocol.resources import SlotRequest
+from actors.protocol.resources import SlotReport, SlotRequest
 from actors.protocol.serialized_value import SerializedValue
 from flinkray.execution import JobStatus
 from flinkray.types.records import JobId
@@ -33,6 +34,8 @@ class JobOverview(Struct, frozen=True):
     status: JobStatus
     started_ms: int
     job_master: Address
+    summary: JobSummary | None = None
+    """Of a job that has ended; of others their JobMasters know it."""
 
 
 class SubmitJob(Struct, frozen=True):
@@ -86,6 +89,19 @@ class GetClusterOverview(Struct, frozen=True):
     """Answer of the ResourceManager: ClusterOverview."""
 
 
+class TaskExecutorDetails(Struct, frozen=True):
+    """A TaskExecutor that is registered, with its slots."""
+
+    address: Address
+    slots: tuple[SlotReport, ...]
+    heard_ms: int
+    """When it was heard last, in epoch milliseconds."""
+
+
+class GetTaskExecutors(Struct, frozen=True):
+    """Answer of the ResourceManager: tuple[TaskExecutorDetails, ...]."""
+
+
 class ClusterResources(Struct, frozen=True):
     """Client -> ResourceManager: what the host has in total, so that a job that can never fit is told so soon.
 
@@ -134,6 +150,30 @@ class GetSavepoint(Struct, frozen=True):
 
     A savepoint that stops the job is done when the job has finished: then JobDetails has the result.
     """
+
+    request_id: str
+
+
+class TriggerPeriodicCheckpoint(Struct, frozen=True):
+    """Answer of the JobMaster: None. The next periodic checkpoint begins as soon as one may, and does not wait for its
+    interval; GetTriggeredCheckpoint tells what becomes of it. Without effect where the id has been used before.
+
+    Raises CheckpointError where the job takes no periodic checkpoints, or does not run.
+    """
+
+    request_id: str
+
+
+class TriggeredCheckpoint(Struct, frozen=True):
+    """What has become of a checkpoint that was asked for; with neither, it is under way."""
+
+    checkpoint_id: int | None = None
+    """It is complete."""
+    failure: str | None = None
+
+
+class GetTriggeredCheckpoint(Struct, frozen=True):
+    """Answer of the JobMaster: TriggeredCheckpoint, or None where none was asked for under this id."""
 
     request_id: str
 

@@ -15,9 +15,12 @@ logged at debug level and ignored.
 
 from __future__ import annotations
 
+from collections import Counter
+
 from msgspec import Struct, field
 
 from actors.protocol.failure_records import FailureRecord
+from actors.protocol.job_reports import JobArchive, JobDescription, JobSummary, TaskRates
 from actors.protocol.ports import Address, SessionId
 from actors.protocol.resources import (
     AllocationId,
@@ -47,6 +50,10 @@ class SubtaskDetails(Struct, frozen=True):
     slot: Address | None
     metrics: TaskMetrics
     error: ErrorInfo | None = None
+    times: tuple[tuple[str, int], ...] = ()
+    """(name of an ExecutionState, when the attempt entered it in epoch milliseconds), oldest first."""
+    task_executor: Address | None = None
+    rates: TaskRates = TaskRates()
 
 
 class VertexDetails(Struct, frozen=True):
@@ -59,6 +66,11 @@ class VertexDetails(Struct, frozen=True):
     inputs: tuple[tuple[str, str], ...]
     """(id of the vertex that it reads from, ship strategy) for each JobEdge."""
     subtasks: tuple[SubtaskDetails, ...]
+    operators: tuple[str, ...] = ()
+    """Their names, in the order of the chain."""
+    exchanges: tuple[str, ...] = ()
+    """For each of `inputs` the kind of result that it reads, for example `pipelined_bounded`."""
+    slot_sharing_group: str = ""
 
 
 class SavepointResult(Struct, frozen=True):
@@ -95,11 +107,21 @@ class JobDetails(Struct, frozen=True):
     checkpoints: CheckpointOverview = CheckpointOverview()
     savepoints: tuple[SavepointResult, ...] = ()
     """What became of the last savepoints that were asked for, oldest first; without those under way."""
+    pending_savepoints: tuple[str, ...] = ()
+    """The request ids of those under way."""
+    description: JobDescription = JobDescription()
+    archive: JobArchive | None = None
+    """Of a job that has ended: what its JobMaster could be asked before."""
 
     @property
     def runtime_ms(self) -> int:
         """From the first status to the latest one."""
         return self.status_times[-1][1] - self.status_times[0][1] if self.status_times else 0
+
+    @property
+    def summary(self) -> JobSummary:
+        counts = Counter(subtask.state for vertex in self.vertices for subtask in vertex.subtasks)
+        return JobSummary(dict(counts), self.description.is_batch, self.status_times)
 
 
 # -- Dispatcher <-> JobMaster ------------------------------------------------------------------------------------

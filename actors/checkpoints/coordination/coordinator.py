@@ -52,13 +52,11 @@ from actors.checkpoints.coordination.savepoint_requests import SavepointRequest,
 from actors.checkpoints.coordination.statistics import CheckpointTracker
 from actors.high_availability.pointers import StopSavepoint
 from actors.protocol.elements import CheckpointOptions, StopMode
+from actors.protocol.job_reports import CheckpointReport
 from actors.protocol.task_messages import AcknowledgeCheckpoint, DeclineCheckpoint, EndOfDataReached
 from flinkray.errors import CheckpointError, ErrorInfo, operator_label
 from flinkray.execution import JobStatus
-from flinkray.state.checkpoint_statistics import (
-    CheckpointOverview,
-    RestoredCheckpoint,
-)
+from flinkray.state.checkpoint_statistics import CheckpointOverview, RestoredCheckpoint
 from flinkray.types.records import OperatorId
 from graphs.execution_graph import AttemptId, Execution, ExecutionGraph
 from graphs.job_graph import CheckpointSettings
@@ -193,6 +191,14 @@ class CheckpointCoordinator:
             self._requests.append(SavepointRequest(request_id, target, stop))
             self._go_on(now)
 
+    def hasten(self, now: int) -> int:
+        """The next periodic checkpoint, if one is to come, is due now; gives the lowest id that it can have."""
+        lowest = self._next_id
+        if self._periodic_due is not None:
+            self._periodic_due = now
+            self._go_on(now)
+        return lowest
+
     # -- events: what the shell has done -------------------------------------------------------------------------
 
     def coordinators_snapshotted(self, checkpoint_id: int, states: Mapping[OperatorId, bytes], now: int) -> None:
@@ -239,7 +245,8 @@ class CheckpointCoordinator:
         if answer is Acknowledgement.UNKNOWN:
             self._commands.append(DropState(checkpoint_id, "", (message.snapshot,)))
         elif answer is Acknowledgement.ACCEPTED:
-            self._tracker.acknowledged(checkpoint_id, message.snapshot, message.metrics)
+            subtask = pending.plan.to_acknowledge[message.attempt_id]
+            self._tracker.acknowledged(checkpoint_id, subtask, message.snapshot, message.metrics, now)
             operator = pending.partly_finished_union(self._graph) if pending.is_acknowledged else None
             if operator is not None:
                 failure = CheckpointFailure(FailureReason.PARTLY_FINISHED, operator_label(operator))
@@ -305,6 +312,9 @@ class CheckpointCoordinator:
 
     def overview(self) -> CheckpointOverview:
         return self._tracker.overview()
+
+    def report(self) -> CheckpointReport:
+        return self._tracker.report()
 
     def check(self) -> None:
         """Raises AssertionError if what always holds between two events does not."""
@@ -444,7 +454,7 @@ class CheckpointCoordinator:
         self._next_id += 1
         self._pending[checkpoint_id] = pending
         self._snapshotting = checkpoint_id
-        self._tracker.triggered(pending.statistics())
+        self._tracker.triggered(pending.statistics(), pending.plan.to_acknowledge.values())
         self._commands.append(SnapshotCoordinators(checkpoint_id))
         return True
 

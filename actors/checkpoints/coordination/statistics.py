@@ -5,9 +5,12 @@ The values that it makes are in `flinkray.state.checkpoint_statistics`.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
+from actors.checkpoints.coordination.task_statistics import CheckpointSamples, TaskStatistics
 from actors.protocol.checkpoint_handles import CheckpointMetrics, TaskSnapshot
+from actors.protocol.job_reports import CheckpointReport
 from flinkray.state.checkpoint_statistics import (
     CheckpointKind,
     CheckpointOverview,
@@ -15,6 +18,7 @@ from flinkray.state.checkpoint_statistics import (
     CheckpointStatus,
     RestoredCheckpoint,
 )
+from graphs.execution_graph import ExecutionVertexId
 
 HISTORY = 10
 """How many checkpoints that have ended are remembered: Flink's default of web.checkpoints.history."""
@@ -28,13 +32,24 @@ class CheckpointTracker:
     _entries: dict[int, CheckpointStatistics] = field(default_factory=dict)
     """Checkpoints in progress and the last ones that have ended, by id, ascending."""
     _overview: CheckpointOverview = CheckpointOverview()
+    _tasks: TaskStatistics = field(default_factory=TaskStatistics)
+    _samples: CheckpointSamples = field(default_factory=CheckpointSamples)
 
-    def triggered(self, entry: CheckpointStatistics) -> None:
+    def triggered(self, entry: CheckpointStatistics, subtasks: Iterable[ExecutionVertexId]) -> None:
         self._entries[entry.checkpoint_id] = entry
+        self._tasks.triggered(entry.checkpoint_id, subtasks)
         self._count(triggered=1, in_progress=1)
 
-    def acknowledged(self, checkpoint_id: int, snapshot: TaskSnapshot, metrics: CheckpointMetrics) -> None:
+    def acknowledged(
+        self,
+        checkpoint_id: int,
+        subtask: ExecutionVertexId,
+        snapshot: TaskSnapshot,
+        metrics: CheckpointMetrics,
+        now: int,
+    ) -> None:
         entry = self._entries[checkpoint_id]
+        self._tasks.acknowledged(checkpoint_id, subtask, snapshot, metrics, now)
         self._entries[checkpoint_id] = replace(
             entry,
             acknowledged=entry.acknowledged + 1,
@@ -48,6 +63,7 @@ class CheckpointTracker:
 
     def completed(self, checkpoint_id: int, now: int) -> None:
         entry = replace(self._entries[checkpoint_id], status=CheckpointStatus.COMPLETED, ended_ms=now)
+        self._samples.completed(entry, self._tasks.new_bytes(checkpoint_id))
         self._end(entry)
         self._count(completed=1, in_progress=-1)
         if entry.kind is CheckpointKind.CHECKPOINT:
@@ -70,6 +86,9 @@ class CheckpointTracker:
         newest_first = sorted(self._entries.values(), key=lambda entry: -entry.checkpoint_id)
         return replace(self._overview, history=tuple(newest_first))
 
+    def report(self) -> CheckpointReport:
+        return CheckpointReport(self.overview(), self._samples.summary(), self._tasks.vertices())
+
     def in_progress(self) -> frozenset[int]:
         """The ids of the checkpoints in progress."""
         return frozenset(each for each, entry in self._entries.items() if entry.ended_ms is None)
@@ -79,6 +98,7 @@ class CheckpointTracker:
         ended = [each for each, found in self._entries.items() if found.ended_ms is not None]
         for checkpoint_id in ended[: max(0, len(ended) - self.history_size)]:
             del self._entries[checkpoint_id]
+            self._tasks.forget(checkpoint_id)
 
     def _count(self, **increases: int) -> None:
         counts = self._overview.counts

@@ -52,6 +52,10 @@ class HeartbeatMonitor:
         if peer in self._heard:
             self._heard[peer] = now
 
+    def heard_at(self, peer: Address, now: float) -> float:
+        """When the peer was heard last; of one that is not monitored, or is yet to be heard: now."""
+        return min(now, self._heard.get(peer, now))
+
     def peers(self) -> Iterable[Address]:
         return tuple(self._heard)
 
@@ -117,6 +121,10 @@ class Heartbeats:
             self._asking.add(peer)
         else:
             self._ask(peer)  # one that is being started answers as soon as it can
+
+    def heard_at(self, peer: Address) -> float:
+        """When the peer was heard last, by the clock that never goes back."""
+        return self._monitor.heard_at(peer, self._now())
 
     def unmonitor(self, peer: Address) -> None:
         self._monitor.remove(peer)

@@ -325,6 +325,16 @@ class SlotManager:
             total_memory_bytes=self._total_memory_bytes,
         )
 
+    def reports(self) -> dict[Address, tuple[SlotReport, ...]]:
+        """The TaskExecutors that are registered, with their slots."""
+        return {
+            address: tuple(
+                SlotReport(index, slot.profile, slot.allocation_id, slot.job_id, slot.label)
+                for index, slot in enumerate(executor.slots)
+            )
+            for address, executor in self._task_executors.items()
+        }
+
     def check(self) -> None:
         """What always holds: no allocation twice, no request served twice, no request open beside a slot that fits."""
         slots = [slot for executor in self._task_executors.values() for slot in executor.slots]

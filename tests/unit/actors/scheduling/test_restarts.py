@@ -635,7 +635,7 @@ def test_figures_of_attempts_that_are_over_are_not_kept() -> None:
         driver.report(subtask.name, "INITIALIZING", "RUNNING")
         values = Values(rows=rows)
         kept.append(weakref.ref(values))
-        metrics.report({subtask.current.attempt_id: TaskMetrics(records_in=rows, accumulators=values)})
+        metrics.report({subtask.current.attempt_id: TaskMetrics(records_in=rows, accumulators=values)}, now=rows)
         del values
         assert metrics.of(subtask).records_in == rows
         driver.fail(subtask.name)

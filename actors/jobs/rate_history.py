@@ -1,0 +1,79 @@
+"""What each subtask did per second, over the last reports of its figures: the read model behind rates and charts."""
+
+from __future__ import annotations
+
+import math
+from array import array
+from operator import attrgetter
+
+from msgspec import Struct, field
+
+from actors.protocol.job_reports import RateSample, TaskRates
+from actors.protocol.task_messages import TaskMetrics
+from graphs.execution_graph import AttemptId, ExecutionVertexId
+
+# How many samples are kept of each subtask: with Flink's interval between reports, a minute.
+SAMPLES = 60
+
+# Figures that a task reports sooner than this after others, as it does at its end, say nothing about a second.
+SHORTEST_MS = 100
+
+_RATES = TaskRates.__struct_fields__
+_MOST = tuple(1000.0 if name.endswith("_ms") else math.inf for name in _RATES)
+_counters = attrgetter(*_RATES)
+_COLUMNS = len(_RATES) + 2  # and the time and the watermark
+
+
+class _Subtask(Struct):
+    attempt: AttemptId
+    at_ms: int
+    counters: tuple[float, ...]
+    """The figures at that time, in the order of TaskRates: the rest of a report is not kept here."""
+    samples: array[float] = field(default_factory=lambda: array("d"))
+    """Row by row, the oldest first. As doubles, the samples of a thousand subtasks take five megabytes."""
+
+
+class RateHistory:
+    """The last rates of subtasks. Not thread-safe."""
+
+    def __init__(self, samples: int = SAMPLES) -> None:
+        self._size = samples * _COLUMNS
+        self._subtasks: dict[ExecutionVertexId, _Subtask] = {}
+
+    def report(self, subtask: ExecutionVertexId, attempt: AttemptId, metrics: TaskMetrics, now: int) -> None:
+        """A subtask's figures so far; those of a new attempt begin at nothing."""
+        known = self._subtasks.get(subtask)
+        counters = _counters(metrics)
+        if known is None or known.attempt != attempt:
+            samples = array("d") if known is None else known.samples
+            self._subtasks[subtask] = _Subtask(attempt, now, counters, samples)
+            return
+        elapsed = now - known.at_ms
+        if elapsed < SHORTEST_MS:
+            return
+        rises = (max(0.0, after - before) for after, before in zip(counters, known.counters, strict=True))
+        # A second has no more than a thousand milliseconds, whatever delays the reports had.
+        rates = (min(rise * 1000 / elapsed, most) for rise, most in zip(rises, _MOST, strict=True))
+        watermark = math.nan if metrics.watermark is None else float(metrics.watermark)
+        known.samples.extend((now, watermark, *rates))
+        del known.samples[: max(0, len(known.samples) - self._size)]
+        known.at_ms, known.counters = now, counters
+
+    def latest(self, subtask: ExecutionVertexId, attempt: AttemptId) -> TaskRates:
+        """The last rates of that attempt; nothing as long as it has not reported twice."""
+        known = self._subtasks.get(subtask)
+        if known is None or known.attempt != attempt or not known.samples or known.samples[-_COLUMNS] != known.at_ms:
+            return TaskRates()
+        return _rates(known.samples[-_COLUMNS:])
+
+    def samples(self, subtask: ExecutionVertexId) -> tuple[RateSample, ...]:
+        """The last samples over all attempts, oldest first."""
+        known = self._subtasks.get(subtask)
+        if known is None:
+            return ()
+        rows = (known.samples[start : start + _COLUMNS] for start in range(0, len(known.samples), _COLUMNS))
+        return tuple(RateSample(int(row[0]), _rates(row), None if math.isnan(row[1]) else int(row[1])) for row in rows)
+
+
+def _rates(row: array[float]) -> TaskRates:
+    return TaskRates(*row[2:])
