@@ -12,6 +12,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from actors.protocol.client_requests import GetSlotProcesses
 from actors.protocol.control_messages import (
     FreeSlot,
     HeartbeatAnswered,
@@ -141,6 +142,11 @@ class TaskExecutor(Endpoint):
                 message.callback()
             case _:
                 raise TypeError(f"a TaskExecutor does not understand {message!r}")
+
+    def on_request(self, request: Any) -> Any:
+        if isinstance(request, GetSlotProcesses):
+            return tuple(lease.slot for lease in self._table.leases())
+        return super().on_request(request)
 
     def check(self) -> None:
         """What always holds between two messages."""

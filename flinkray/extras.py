@@ -8,6 +8,7 @@ from typing import Any
 from flinkray.errors import MissingDependencyError
 
 _INSTALLATIONS = {
+    "aiohttp": 'pip install "flinkray[ui]"',
     "aiokafka": 'pip install "flinkray[kafka]"',
     "confluent_kafka": 'pip install "flinkray[kafka]"',
     "fastavro": 'pip install "flinkray[avro]"',

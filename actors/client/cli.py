@@ -14,9 +14,9 @@ import click
 from rich.console import Console
 from rich.text import Text
 
+from actors.checkpoints.storage.disposal import dispose_savepoint
 from actors.client import session as sessions
 from actors.client.program import parse_settings, render_program, run_program
-from actors.client.savepoints import dispose_savepoint
 from actors.client.tables import checkpoint_lines, detail_lines, job_lines
 from actors.protocol.dispatcher_errors import EndpointSilentError
 from flinkray.config.configuration import Configuration

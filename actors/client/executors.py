@@ -8,6 +8,7 @@ from functools import partial
 
 from actors.client.cluster import job_cluster_id, new_job_id, resource_manager_of, start_cluster, submit
 from actors.client.job_client import FIRST_LOCAL_PAUSE_S, ClusterJobClient, Pause
+from actors.client.rest import Rest, start_rest
 from actors.client.session import connect_to_session, no_such_session
 from actors.high_availability.directories import high_availability_directory
 from actors.protocol.client_requests import ClusterResources
@@ -40,7 +41,8 @@ class LocalExecutor:
 
         job_graph = generate_job_graph(pipeline, new_job_id())
         new_pause = partial(Pause, FIRST_LOCAL_PAUSE_S)
-        return _run_in_own_cluster(LocalHost(), job_cluster_id(job_graph.job_id), job_graph, new_pause=new_pause)
+        cluster_id = job_cluster_id(job_graph.job_id)
+        return _run_in_own_cluster(LocalHost(), cluster_id, job_graph, new_pause=new_pause, is_local=True)
 
 
 class RayExecutor:
@@ -112,16 +114,22 @@ def _run_in_own_cluster(
     *,
     is_attached: bool = True,
     new_pause: Callable[[], Pause] = Pause,
+    is_local: bool = False,
 ) -> JobClient:
     """Starts the cluster and submits; nothing is left of it where that fails."""
+    rest = Rest()
     try:
         start_cluster(host, cluster_id, job_graph.configuration, is_per_job=True, ends_by_itself=not is_attached)
         if resources is not None:
             host.tell(resource_manager_of(cluster_id), resources)
+        rest = start_rest(host, cluster_id, job_graph.configuration, in_process=is_local)
         job = submit(host, cluster_id, job_graph)
     except BaseException:
+        rest.close()
         host.shutdown()
         raise
+    if rest.url:
+        log.warning("job %r: %s has its REST interface", job_graph.name, rest.url)
     return ClusterJobClient(
         host,
         cluster_id,
@@ -129,4 +137,6 @@ def _run_in_own_cluster(
         owns_cluster=is_attached,
         is_highly_available=bool(high_availability_directory(job_graph.configuration, cluster_id)),
         new_pause=new_pause,
+        web_url=rest.url,
+        on_close=rest.close,
     )

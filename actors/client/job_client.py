@@ -104,6 +104,8 @@ class ClusterJobClient(JobClient):
         is_highly_available: bool = False,
         new_pause: Callable[[], Pause] = Pause,
         question_timeout_ms: float = ASK_TIMEOUT_MS,
+        web_url: str = "",
+        on_close: Callable[[], None] | None = None,
     ) -> None:
         """
         Args:
@@ -112,7 +114,11 @@ class ClusterJobClient(JobClient):
             new_pause: makes what waits between two questions.
             question_timeout_ms: how long an answer is waited for where a method asks once, and then raises
                 EndpointSilentError. Those that wait for something anyway go on waiting.
+            web_url: where the job's REST server is; empty: it has none.
+            on_close: called when a cluster of the job's own is about to end.
         """
+        self.web_url = web_url
+        self._on_close = on_close
         self._host = host
         self._cluster_id = cluster_id
         self._job = job
@@ -226,6 +232,8 @@ class ClusterJobClient(JobClient):
         if was_closed or not self._owns_cluster:
             return
         try:
+            if self._on_close is not None:
+                self._on_close()
             self._shut_down()
         finally:
             self._host.shutdown()

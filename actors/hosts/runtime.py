@@ -18,7 +18,9 @@ from typing import Any, Protocol
 
 from msgspec import Struct, field
 
+from actors.hosts.process import answer
 from actors.hosts.turns import Turns
+from actors.protocol.client_requests import ProcessRequest
 from actors.protocol.ports import (
     Address,
     BatchesRef,
@@ -246,12 +248,14 @@ class EndpointRuntime:
         self.after_arrival()
 
     def request(self, request: Any, timeout_ms: float) -> Any:
-        """Waits for the endpoint's answer to a client's request.
+        """Waits for the endpoint's answer to a client's request. What is asked of the process is answered at once.
 
         Raises:
             EndpointGone: the endpoint has ended, or ends before it gets to the request.
             TimeoutError: no answer in time.
         """
+        if isinstance(request, ProcessRequest) and not self._ended.is_set():
+            return answer(request)
         entry = _Request(request)
         self._queue(entry)
         if self._ended.is_set():  # perhaps nobody reads the inbox any more

@@ -1,4 +1,4 @@
-"""What a client asks of the Dispatcher, the ResourceManager and a JobMaster, and what they answer.
+"""What a client asks of masters, TaskExecutors and processes, and what they answer.
 
 Requests are asked (`Host.ask`) and answered at once, without side effects on other components that would have to be
 waited for. CollectedReceived and ClusterResources alone are told (`Host.tell`).
@@ -116,6 +116,88 @@ class ClusterResources(Struct, frozen=True):
     expected: tuple[SlotRequest, ...] = ()
     free_cpus: tuple[float, ...] = ()
     total_memory_bytes: int | None = None
+
+
+class GetRestUrl(Struct, frozen=True):
+    """Answer of a cluster's REST server: where it is reached. Raises what has kept it from listening."""
+
+
+# -- for any process; its host answers for every endpoint, so also where that hangs ------------------------------
+
+
+class ProcessFigures(Struct, frozen=True):
+    """What the process of an endpoint uses, and what its machine has. Sizes are in bytes."""
+
+    host: str
+    process_id: int
+    resident_bytes: int = 0
+    cpu_seconds: float = 0.0
+    """Processor time that it has used since it began."""
+    threads: int = 0
+    open_files: int = 0
+    """File descriptors."""
+    collections: tuple[int, ...] = ()
+    """How often each generation of Python's garbage collector ran."""
+    machine_cpus: int = 0
+    machine_bytes: int = 0
+    machine_free_bytes: int = 0
+
+
+class GetProcessFigures(Struct, frozen=True):
+    """Answer: ProcessFigures."""
+
+
+class ThreadStack(Struct, frozen=True):
+    """A thread, and what it is doing, as the lines of a traceback."""
+
+    name: str
+    identifier: int
+    is_daemon: bool
+    stack: str
+
+
+class ThreadStacks(Struct, frozen=True):
+    """The threads of a process."""
+
+    host: str
+    process_id: int
+    threads: tuple[ThreadStack, ...]
+
+
+class GetThreadStacks(Struct, frozen=True):
+    """Answer: ThreadStacks."""
+
+
+class OutputFile(Struct, frozen=True):
+    """A file that a process writes what it prints to."""
+
+    name: str
+    nbytes: int
+    modified_ms: int
+    """Epoch milliseconds."""
+    is_error: bool
+    """Standard error, which the log goes to, rather than standard output."""
+
+
+class GetOutputFiles(Struct, frozen=True):
+    """Answer: tuple[OutputFile, ...]; empty where both go to no file, as in a terminal."""
+
+
+class GetOutput(Struct, frozen=True):
+    """Answer: the end of an output file as text, or None where the process has none of that name."""
+
+    name: str
+    most_bytes: int
+
+
+ProcessRequest = GetProcessFigures | GetThreadStacks | GetOutputFiles | GetOutput
+
+
+# -- for a TaskExecutor ------------------------------------------------------------------------------------------
+
+
+class GetSlotProcesses(Struct, frozen=True):
+    """Answer of a TaskExecutor: the addresses of the slots, as a tuple, that it has given to jobs."""
 
 
 # -- for a JobMaster ---------------------------------------------------------------------------------------------

@@ -26,6 +26,7 @@ GROUPS = {
     ),
     "Metrics": ("metrics.",),
     "Sinks": ("sink.",),
+    "The REST server": ("rest.", "web."),
 }
 
 

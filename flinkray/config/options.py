@@ -1,72 +1,20 @@
-"""All options, in one place. Keys are Flink's where Flink has the option."""
+"""All options; those of the REST server are in `rest_options.py`. Keys are Flink's where Flink has the option."""
 
 from __future__ import annotations
 
-import contextlib
-import math
-import numbers
 from collections.abc import Mapping
 from typing import Any
 
+import flinkray.config.rest_options  # noqa: F401  (who knows all options knows these too)
 from flinkray.config.option import REGISTRY, ConfigOption, Valid, at_least, one_of, option
-from flinkray.time.durations import to_millis
+from flinkray.config.parsers import duration as _duration
+from flinkray.config.parsers import number as _float
+from flinkray.config.parsers import text as _str
+from flinkray.config.parsers import texts as _texts
+from flinkray.config.parsers import truth as _bool
+from flinkray.config.parsers import whole_number as _int
+from flinkray.config.parsers import word as _word
 from flinkray.types.records import Millis
-
-# Flink's long. Beyond it, NumPy and what waits in C raise errors of their own, or hang, far from the option.
-_LARGEST = 2**63 - 1
-
-
-def _int(raw: object) -> int:
-    if not isinstance(raw, bool) and isinstance(raw, str | numbers.Integral):
-        with contextlib.suppress(ValueError):
-            number = int(raw)
-            if abs(number) > _LARGEST:
-                raise TypeError(f"expected a whole number of at most {_LARGEST}")
-            return number
-    raise TypeError("expected a whole number")
-
-
-def _float(raw: object) -> float:
-    if not isinstance(raw, bool) and isinstance(raw, str | numbers.Real):
-        with contextlib.suppress(ValueError, OverflowError):
-            number = float(raw)
-            if math.isfinite(number):
-                return number
-    raise TypeError("expected a number")
-
-
-def _str(raw: object) -> str:
-    if not isinstance(raw, str):
-        raise TypeError("expected text")
-    return raw
-
-
-def _bool(raw: object) -> bool:
-    if isinstance(raw, bool):
-        return raw
-    if isinstance(raw, str) and raw.lower() in ("true", "false"):
-        return raw.lower() == "true"
-    raise TypeError("expected true or false")
-
-
-def _duration(raw: object) -> Millis:
-    if not isinstance(raw, int | str) and not hasattr(raw, "total_seconds"):
-        raise TypeError("expected a duration such as '10 s'")
-    return to_millis(raw)  # type: ignore[arg-type]
-
-
-def _texts(raw: object) -> dict[str, str]:
-    """Names and values, or text such as `first:1,second:2`."""
-    if isinstance(raw, Mapping):
-        return {str(key): str(value) for key, value in raw.items()}
-    pairs: dict[str, str] = {}
-    for pair in filter(None, map(str.strip, _str(raw).split(","))):
-        key, colon, value = pair.partition(":")
-        if not colon or not key.strip():
-            raise ValueError(f"expected key:value pairs with commas between them, found {pair!r}")
-        pairs[key.strip()] = value.strip()
-    return pairs
-
 
 # -- the program -------------------------------------------------------------------------------------------------
 
@@ -320,11 +268,6 @@ LATENCY_HISTORY_SIZE = option(
 )
 
 # -- checkpoints and state ---------------------------------------------------------------------------------------
-
-
-def _word(raw: object) -> str:
-    """Names in any spelling of theirs: EXACTLY_ONCE, exactly-once."""
-    return _str(raw).strip().lower().replace("_", "-")
 
 
 MIN_CHECKPOINT_INTERVAL_MS = 10

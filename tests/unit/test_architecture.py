@@ -41,6 +41,7 @@ ROOMS = (
     "flinkray.state",
     "flinkray.functions",
     "flinkray.windows",
+    "flinkray.rest",
     # flinkray: connectors
     "flinkray.connectors",
     "flinkray.connectors.formats",
@@ -95,6 +96,11 @@ ROOMS = (
     "actors.dispatcher",
     "actors.resource_manager",
     "actors.task_executor",
+    # actors: REST
+    "actors.rest.answers",
+    "actors.rest.asking",
+    "actors.rest.handlers",
+    "actors.rest",
     # actors: what operators keep and compute with
     "actors.state.keyed",
     "actors.state.hashmap",

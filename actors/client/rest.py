@@ -1,0 +1,90 @@
+"""The REST server of a cluster, as its client starts it; and one that is attached to what runs on Ray."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from msgspec import Struct
+
+from actors.checkpoints.storage.disposal import dispose_savepoint
+from actors.protocol.client_requests import GetRestUrl
+from actors.protocol.ports import Address, EndpointSpec, Host
+from actors.rest.asking.masters import OneCluster
+from actors.rest.server import RestServer
+from actors.rest.starting import is_wanted, start_server, url_of
+from flinkray.config.configuration import Configuration
+
+# Its process is started first.
+_START_TIMEOUT_MS = 120_000.0
+
+
+def _nothing() -> None:
+    pass
+
+
+class Rest(Struct, frozen=True):
+    """The server of a cluster."""
+
+    url: str = ""
+    """Empty: there is none."""
+    close: Callable[[], None] = _nothing
+    """Ends one that is in this process."""
+
+
+def start_rest(host: Host, cluster_id: str, configuration: Configuration, *, in_process: bool) -> Rest:
+    """Starts the server that the options ask for, and returns when it listens.
+
+    Args:
+        in_process: in this process; else as an endpoint beside the Dispatcher, which is on Ray.
+
+    Raises:
+        MissingDependencyError, ConfigurationError: as `start_server`.
+    """
+    if not is_wanted(configuration):
+        return Rest()
+    if in_process:
+        server = start_server(configuration, OneCluster(cluster_id, host), dispose_savepoint)
+        return Rest(url_of(server, configuration), server.close)
+    address = Address(f"{cluster_id}/rest")
+    host.spawn(
+        EndpointSpec(
+            address,
+            "actors.hosts.ray.rest:RestEndpoint",
+            (cluster_id, configuration),
+            display_name=f"RestServer({cluster_id})",
+            restarts=True,
+        )
+    )
+    return Rest(host.ask(address, GetRestUrl(), _START_TIMEOUT_MS))
+
+
+class RayClusters:
+    """All clusters of the connected Ray, or one of them (a `Clusters`)."""
+
+    def __init__(self, cluster_id: str | None = None) -> None:
+        self._only = cluster_id
+        self._hosts: dict[str, Host] = {}
+
+    def hosts(self) -> Mapping[str, Host]:
+        from actors.hosts.ray.host import RayHost
+        from actors.hosts.ray.sessions import cluster_ids
+
+        names = cluster_ids() if self._only is None else {self._only}
+        self._hosts = {name: self._hosts.get(name) or RayHost(name, is_detached=True) for name in names}
+        return self._hosts
+
+
+def attach(configuration: Configuration, cluster_id: str | None) -> RestServer:
+    """Starts a server in this process over what runs on Ray.
+
+    Args:
+        cluster_id: only that cluster; None: all, also those that are started later.
+
+    Raises:
+        ConfigurationError: no Ray cluster is running; and as `start_server`.
+        MissingDependencyError: as `start_server`.
+    """
+    from actors.hosts.ray.sessions import connect_to_running_ray
+
+    connect_to_running_ray()
+    return start_server(configuration, RayClusters(cluster_id), dispose_savepoint)

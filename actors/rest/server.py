@@ -1,0 +1,136 @@
+"""The HTTP server: a thread with aiohttp, which hands every request to a `Service`."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
+from typing import Any
+
+from actors.rest.service import LARGEST_BODY, Request, Response, Service
+from flinkray.errors import ConfigurationError
+from flinkray.extras import import_package
+
+log = logging.getLogger(__name__)
+
+# So many requests are answered at the same time; others wait. Each may ask masters, and wait for them.
+_THREADS = 8
+
+_START_TIMEOUT_S = 30.0
+_STOP_TIMEOUT_S = 5.0
+
+_HEADERS = {
+    # What is asked for is as it is now; a proxy or a browser must not keep it, nor guess what it is or frame it.
+    "Cache-Control": "no-store",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "SAMEORIGIN",
+    "Content-Security-Policy": "default-src 'self'",
+}
+
+
+class RestServer:
+    """Serves until `close`. The constructor returns when it is listening.
+
+    Args:
+        address: to listen on, such as 127.0.0.1.
+        ports: the first free one is taken; 0 is any.
+        on_close: called at the end.
+
+    Raises:
+        MissingDependencyError: aiohttp is not installed.
+        ConfigurationError: it cannot listen there.
+    """
+
+    def __init__(
+        self, service: Service, address: str, ports: Sequence[int], on_close: Callable[[], None] | None = None
+    ) -> None:
+        self._web = import_package("aiohttp.web", "the REST server")
+        self._service = service
+        self._address = address
+        self._on_close = on_close
+        self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="rest-request")
+        self._loop = asyncio.new_event_loop()
+        self._stopped = asyncio.Event()
+        started: Future[int] = Future()
+        self._thread = threading.Thread(target=self._run, args=(ports, started), name="rest-server", daemon=True)
+        self._thread.start()
+        try:
+            self.port = started.result(_START_TIMEOUT_S)
+        except BaseException:
+            self._pool.shutdown(wait=False)
+            raise
+
+    @property
+    def url(self) -> str:
+        """Where it is, for programs of this machine, or of any that reaches it."""
+        shown = f"[{self._address}]" if ":" in self._address else self._address
+        return f"http://{shown}:{self.port}"
+
+    def close(self) -> None:
+        """Ends the server; requests that wait for a master are not waited for."""
+        if self._loop.is_closed():
+            return
+        self._loop.call_soon_threadsafe(self._stopped.set)
+        self._thread.join(_STOP_TIMEOUT_S)
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        if self._on_close is not None:
+            self._on_close()
+
+    # -- on the server's thread ----------------------------------------------------------------------------------
+
+    def _run(self, ports: Sequence[int], started: Future[int]) -> None:
+        try:
+            self._loop.run_until_complete(self._serve(ports, started))
+        except Exception as error:
+            if started.done():
+                log.exception("the REST server ended")
+            else:
+                started.set_exception(error)
+        finally:
+            self._loop.close()
+
+    async def _serve(self, ports: Sequence[int], started: Future[int]) -> None:
+        runner = self._web.ServerRunner(self._web.Server(self._handle, access_log=None))
+        await runner.setup()
+        try:
+            started.set_result(await self._listen(runner, ports))
+            await self._stopped.wait()
+        finally:
+            await runner.cleanup()
+
+    async def _listen(self, runner: Any, ports: Sequence[int]) -> int:
+        for port in ports:
+            site = self._web.TCPSite(runner, self._address, port, shutdown_timeout=1.0)
+            try:
+                await site.start()
+            except OSError as error:
+                failure = error
+                continue
+            found: int = runner.addresses[0][1]
+            return found
+        tried = str(ports[0]) if len(ports) == 1 else f"{ports[0]} to {ports[-1]}"
+        raise ConfigurationError(f"the REST server cannot listen on {self._address}, port {tried}: {failure}")
+
+    async def _handle(self, request: Any) -> Any:
+        body = b""
+        if request.can_read_body:
+            body = await request.content.read(LARGEST_BODY + 1)
+        asked = Request(
+            method=request.method,
+            path=request.rel_url.raw_path,
+            query=request.rel_url.raw_query_string,
+            headers={name.lower(): value for name, value in request.headers.items()},
+            body=body,
+            scheme=request.scheme,
+        )
+        answer: Response = await self._loop.run_in_executor(self._pool, partial(self._service.answer, asked))
+        return self._web.Response(
+            status=answer.status,
+            body=answer.body,
+            content_type=answer.content_type,
+            charset="utf-8",
+            headers={**_HEADERS, **answer.headers},
+        )

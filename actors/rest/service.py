@@ -1,0 +1,125 @@
+"""One request, answered: route, access, parameters, handler, JSON. Knows no socket, and is called by any thread."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+from urllib.parse import parse_qs, unquote
+
+import msgspec
+from msgspec import Struct
+
+from actors.rest.access import Access
+from actors.rest.asking.call import Call
+from actors.rest.asking.refusals import Refusal, refusal_of
+from flinkray.rest.cluster import ErrorBody
+from flinkray.rest.routes import ROUTES, TEXT, NoSuchRoute, Route, find
+
+log = logging.getLogger(__name__)
+
+JSON = "application/json"
+PLAIN = "text/plain"
+
+# What changes something is described in some bytes; more is no request.
+LARGEST_BODY = 64 * 1024
+
+_encode = msgspec.json.Encoder().encode
+
+
+class Request(Struct, frozen=True):
+    """What came over HTTP."""
+
+    method: str
+    path: str
+    """As it was sent, with percent signs."""
+    query: str = ""
+    headers: Mapping[str, str] = {}
+    """With their names in small letters."""
+    body: bytes = b""
+    scheme: str = "http"
+
+
+class Response(Struct, frozen=True):
+    """What goes back."""
+
+    status: int
+    body: bytes
+    content_type: str = JSON
+    headers: Mapping[str, str] = {}
+
+
+class Service:
+    """Answers requests.
+
+    Args:
+        handlers: objects with a method for each route; the first that has it answers.
+    """
+
+    def __init__(self, handlers: Sequence[object], access: Access) -> None:
+        self._access = access
+        self._handlers: dict[str, Callable[[Call], Any]] = {}
+        for route in ROUTES:
+            found = next(filter(None, (getattr(each, route.handler, None) for each in handlers)), None)
+            if found is None:
+                raise TypeError(f"nothing answers {route.method} {route.path}: there is no {route.handler}")
+            self._handlers[route.handler] = found
+
+    def answer(self, request: Request) -> Response:
+        """Never raises: what goes wrong is an answer, with `errors` in it."""
+        try:
+            return self._answer(request)
+        except NoSuchRoute as error:
+            if not error.methods:
+                return _refused(404, f"nothing is served at {request.path!r}; /openapi.json has what is")
+            allowed = ", ".join(sorted(error.methods))
+            text = f"{request.method} is not served at {request.path!r}, which takes {allowed}"
+            return _refused(405, text, {"Allow": allowed})
+        except Exception as error:
+            refusal = refusal_of(error)
+            if refusal is None:
+                log.exception("%s %s failed", request.method, request.path)
+                return _refused(500, f"this server failed: {type(error).__name__}; its log says more")
+            return _refused(refusal.status, refusal.reason)
+
+    def _answer(self, request: Request) -> Response:
+        method = "GET" if request.method == "HEAD" else request.method
+        try:
+            route, parameters = find(method, request.path)
+        except NoSuchRoute:
+            # Who may not ask is not told what is there either.
+            self._access.check(method, request.headers, is_write=False, has_body=False)
+            raise
+        self._access.check(method, request.headers, is_write=route.is_write, has_body=bool(request.body))
+        call = Call(
+            parameters={name: unquote(value) for name, value in parameters.items()},
+            query=_query(request.query),
+            body=_body(route, request.body),
+            url=f"{request.scheme}://{request.headers.get('host', '')}",
+        )
+        found = self._handlers[route.handler](call)
+        if route.answer is TEXT:
+            return Response(route.status, found.encode(), PLAIN)
+        return Response(route.status, _encode(found))
+
+
+def _query(text: str) -> Mapping[str, Sequence[str]]:
+    try:
+        return parse_qs(text, keep_blank_values=True, max_num_fields=100)
+    except ValueError as error:
+        raise Refusal(400, f"the parameters cannot be read: {error}") from error
+
+
+def _body(route: Route, body: bytes) -> Any:
+    if route.body is None:
+        return None
+    if len(body) > LARGEST_BODY:
+        raise Refusal(413, f"the body has {len(body)} bytes, more than {LARGEST_BODY}")
+    try:
+        return msgspec.json.decode(body or b"{}", type=route.body)
+    except msgspec.DecodeError as error:
+        raise Refusal(400, f"the body is no {route.body.__name__}: {error}") from error
+
+
+def _refused(status: int, reason: str, headers: Mapping[str, str] | None = None) -> Response:
+    return Response(status, _encode(ErrorBody(errors=[reason])), headers=headers or {})
