@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import sys
+import threading
 from collections.abc import Callable, Iterable
 from functools import wraps
 from importlib.metadata import PackageNotFoundError, version
@@ -105,8 +107,10 @@ def session() -> None:
 @_speaks_plainly
 def start_session(settings: tuple[str, ...], name: str) -> None:
     """Start the session NAME on the running Ray cluster."""
-    sessions.start_session(name, Configuration(parse_settings(settings)))
+    url = sessions.start_session(name, Configuration(parse_settings(settings)))
     click.echo(f"session {name} is up; submit with -D execution.target=ray-session -D flinkray.cluster-id={name}")
+    if url:
+        click.echo(f"its REST interface is at {url}")
 
 
 @session.command("stop")
@@ -212,6 +216,32 @@ def stop_job(cluster: str | None, savepoint_path: str | None, drain: bool, job: 
     client = sessions.job_client(job, cluster)
     saved = client.stop_with_savepoint(savepoint_path, drain)
     _print([f"job {client.job_id} has finished; its savepoint is", saved])
+
+
+@main.command("ui")
+@SETTINGS
+@click.option("--address", metavar="ADDRESS", help="The Ray cluster; else what RAY_ADDRESS names, or the one here.")
+@click.option("--cluster", metavar="NAME", help="Only this session, or cluster of a job, as `list` shows it.")
+@_speaks_plainly
+def serve_rest(settings: tuple[str, ...], address: str | None, cluster: str | None) -> None:
+    """Serve Flink's REST interface over what runs on the running Ray cluster, until Ctrl-C.
+
+    It listens where rest.port, rest.bind-port and rest.bind-address say.
+    """
+    from actors.client.rest import attach
+
+    if address is not None:
+        os.environ["RAY_ADDRESS"] = address
+    if cluster is not None and cluster not in sessions.list_clusters():
+        raise sessions.no_such_session(cluster)
+    server = attach(Configuration(parse_settings(settings)), cluster)
+    click.echo(f"the REST interface is at {server.url}; Ctrl-C ends it")
+    try:
+        threading.Event().wait()
+    except KeyboardInterrupt:
+        click.echo("")
+    finally:
+        server.close()
 
 
 @main.command()

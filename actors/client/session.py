@@ -17,6 +17,7 @@ from actors.client.cluster import (
     start_cluster,
 )
 from actors.client.job_client import SHUTDOWN_TIMEOUT_S, ClusterJobClient, Pause
+from actors.client.rest import start_rest
 from actors.protocol.client_requests import GetClusterOverview, JobOverview, ListJobs, ShutDownCluster
 from actors.protocol.dispatcher_errors import EndpointSilentError
 from actors.protocol.ports import EndpointGone, Host
@@ -48,11 +49,14 @@ def no_such_session(name: str) -> ConfigurationError:
     )
 
 
-def start_session(name: str, configuration: Configuration) -> None:
+def start_session(name: str, configuration: Configuration) -> str:
     """Starts a session; returns when it takes jobs. It takes CPUs from Ray's pool only while it has workers.
 
+    Returns:
+        The URL of its REST server; empty: no option asks for one.
     Raises:
-        ConfigurationError: no Ray cluster is running, the name cannot be one, or it is taken.
+        ConfigurationError: no Ray cluster is running, the name cannot be one, or it is taken; or its REST server cannot
+            listen where it is to.
     """
     if not _NAME.fullmatch(name):
         raise ConfigurationError(f"{name!r} cannot name a session: letters, digits, '.', '_' and '-' can")
@@ -69,6 +73,7 @@ def start_session(name: str, configuration: Configuration) -> None:
         ) from error
     try:
         ask_dispatcher(host, name, ListJobs())
+        return start_rest(host, name, configuration, in_process=False).url
     except BaseException:
         host.shutdown()
         raise

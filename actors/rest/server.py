@@ -93,7 +93,7 @@ class RestServer:
             self._loop.close()
 
     async def _serve(self, ports: Sequence[int], started: Future[int]) -> None:
-        runner = self._web.ServerRunner(self._web.Server(self._handle, access_log=None))
+        runner = self._web.ServerRunner(self._web.Server(self._handle, access_log=None), shutdown_timeout=1.0)
         await runner.setup()
         try:
             started.set_result(await self._listen(runner, ports))
@@ -103,7 +103,7 @@ class RestServer:
 
     async def _listen(self, runner: Any, ports: Sequence[int]) -> int:
         for port in ports:
-            site = self._web.TCPSite(runner, self._address, port, shutdown_timeout=1.0)
+            site = self._web.TCPSite(runner, self._address, port)
             try:
                 await site.start()
             except OSError as error:

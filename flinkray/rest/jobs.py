@@ -185,8 +185,8 @@ class ExceptionHistory(Struct, frozen=True, kw_only=True):
     """The last failures, newest first."""
 
     entries: list[Failure]
-    truncated: bool
-    """Whether more of them are known."""
+    truncated: bool | UnsetType = UNSET
+    """Whether more of them are known; left out of applications, which have none."""
 
 
 class JobExceptions(Struct, frozen=True, kw_only=True, rename="camel"):

@@ -25,14 +25,14 @@ def exceptions(job: JobDetails, most: int = MOST, labels: Sequence[tuple[str, st
 
     Args:
         most: how many at most.
-        labels: (label, value) of which a failure, or one at the same time, has to have each.
+        labels: (label, value) of which a failure has to have each.
     """
     records = list(reversed(job.failures))
     if not records and job.error is not None:
         last = job.status_times[-1][1] if job.status_times else 0
         records = [FailureRecord(TaskFailure(last, job.error), "")]
     entries = [_entry(record) for record in records]
-    found = [each for each in entries if all(_has(each, key, value) for key, value in labels)]
+    found = [each for each in entries if all(each.failure_labels.get(key) == value for key, value in labels)]
     return JobExceptions(exception_history=ExceptionHistory(entries=found[:most], truncated=len(found) > most))
 
 
@@ -48,10 +48,6 @@ def label_of(error: ErrorInfo) -> str:
 
 
 _ELSEWHERE: Mapping[str, Any] = {each.__name__: each for each in (DispatcherNotReadyError, EndpointSilentError)}
-
-
-def _has(entry: Failure, key: str, value: str) -> bool:
-    return any(each.failure_labels.get(key) == value for each in (entry, *entry.concurrent_exceptions))
 
 
 def _entry(record: FailureRecord) -> Failure:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 import sys
 from collections.abc import Callable, Mapping
+from functools import cache
 from importlib.metadata import distributions
 from typing import Any
 
@@ -79,12 +80,7 @@ class ClusterHandlers:
         ]
 
     def environment(self, _call: Call) -> shapes.Environment:
-        installed = sorted({f"{each.metadata['Name']}=={each.version}" for each in distributions()})
-        python = f"{platform.python_implementation()} {platform.python_version()}"
-        return shapes.Environment(
-            jvm=shapes.JvmInfo(version=python, arch=platform.machine(), options=list(sys.orig_argv[:1])),
-            classpath=installed,
-        )
+        return _environment()
 
     environment_for_job = environment
     application_configuration = cluster_configuration
@@ -125,4 +121,13 @@ class ClusterHandlers:
 
     def application_exceptions(self, call: Call) -> JobExceptions:
         self._masters.job(JobId(call.id_of("applicationid")))
-        return JobExceptions(exception_history=ExceptionHistory(entries=[], truncated=False))
+        return JobExceptions(exception_history=ExceptionHistory(entries=[]))
+
+
+@cache
+def _environment() -> shapes.Environment:
+    installed = sorted({f"{each.metadata['Name']}=={each.version}" for each in distributions()})
+    python = f"{platform.python_implementation()} {platform.python_version()}"
+    return shapes.Environment(
+        jvm=shapes.JvmInfo(version=python, arch=platform.machine(), options=sys.orig_argv[:1]), classpath=installed
+    )
