@@ -97,11 +97,18 @@ def _check_origin(method: str, headers: Mapping[str, str]) -> None:
     if site not in (None, "same-origin", "none"):
         raise Refusal(403, f"a page of another origin ({site}) may not change anything here")
     origin = headers.get("origin")
-    if origin is not None and urlsplit(origin).netloc != headers.get("host", ""):
+    if origin is not None and (not headers.get("host") or _place_of(origin) != headers["host"]):
         raise Refusal(403, f"a page of {origin!r} may not change anything here")
     if method == "GET" and site != "same-origin":
         # A link or an image could ask for it as well; browsers say of those where they come from, or nothing.
         raise Refusal(403, "GET changes something here only for a page of this server; use PATCH")
+
+
+def _place_of(origin: str) -> str:
+    try:
+        return urlsplit(origin).netloc
+    except ValueError:
+        return ""
 
 
 def _check_type(method: str, headers: Mapping[str, str], has_body: bool) -> None:

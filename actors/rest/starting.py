@@ -75,7 +75,7 @@ def access_of(configuration: Configuration, environment: Mapping[str, str]) -> A
         ConfigurationError: a token is needed, and there is none.
     """
     address, name = configuration.get(REST_BIND_ADDRESS), configuration.get(REST_ADDRESS)
-    is_on = environment.get("RAY_AUTH_MODE") == "token"
+    is_on = environment.get("RAY_AUTH_MODE", "").lower() == "token"
     if not is_on and is_loopback(address):
         return Access(names=frozenset({name}) if name else frozenset())
     token = ray_token(environment)

@@ -77,7 +77,9 @@ def start(directory: Path, **options: Any) -> RunningJob:
     numbers = env.from_source(source, WatermarkStrategy.for_monotonous_timestamps(), "numbers")
     failing = numbers.map(FailsWhenAsked(directory / "fail"))
     failing.key_by(lambda row: row[0] % 7).reduce(lambda one, _: one).filter(lambda _: False).print()
-    client = env.execute_async("rest")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("RAY_AUTH_MODE", raising=False)  # as set by Ray, where it was started in this process before
+        client = env.execute_async("rest")
     return RunningJob(client, client.web_url)
 
 

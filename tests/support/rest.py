@@ -26,10 +26,11 @@ class Answer(Struct, frozen=True):
 
 
 class RestClient:
-    """Sends requests to one server."""
+    """Sends requests to one server, with a token if it has one."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, token: str = "") -> None:
         self.url = url
+        self._headers = {"Authorization": f"Bearer {token}"} if token else {}
 
     def get(self, path: str, **headers: str) -> Answer:
         return self.send("GET", path, headers=headers)
@@ -42,7 +43,7 @@ class RestClient:
     def send(
         self, method: str, path: str, data: bytes | None = None, headers: Mapping[str, str] | None = None
     ) -> Answer:
-        request = urllib.request.Request(self.url + path, data, dict(headers or {}), method=method)
+        request = urllib.request.Request(self.url + path, data, {**self._headers, **(headers or {})}, method=method)
         try:
             with urllib.request.urlopen(request, timeout=TIMEOUT_S) as response:
                 return Answer(response.status, response.read().decode(), dict(response.headers))

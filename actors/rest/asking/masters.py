@@ -260,8 +260,12 @@ class Masters:
         return self._of_running(job_id, GetRateHistory(vertex_id)) or ()
 
     def triggered_checkpoint(self, job_id: JobId, request_id: str) -> TriggeredCheckpoint | None:
+        """None: nobody has asked for it under this id, or its JobMaster has ended since."""
         _, job = self._find(job_id, is_fresh=True)
-        found: TriggeredCheckpoint | None = self._ask(job.job_master, GetTriggeredCheckpoint(request_id))
+        try:
+            found: TriggeredCheckpoint | None = self._ask(job.job_master, GetTriggeredCheckpoint(request_id))
+        except EndpointGone:
+            return None
         return found
 
     def trigger(self, job_id: JobId, request: TriggerSavepoint | TriggerPeriodicCheckpoint) -> None:

@@ -24,7 +24,7 @@ from actors.jobs.job_checkpoints import JobCheckpoints
 from actors.jobs.recovery import RESERVED_IDS, Recovered, recover
 from actors.jobs.running_job import is_cause_outside
 from actors.protocol.checkpoint_handles import FileState, OperatorSubtaskState, PartKind, StatePart, TaskSnapshot
-from actors.protocol.client_requests import TriggerSavepoint
+from actors.protocol.client_requests import TriggeredCheckpoint, TriggerSavepoint
 from actors.protocol.elements import CheckpointOptions, StopMode
 from actors.protocol.task_messages import AcknowledgeCheckpoint, TriggerCheckpoint
 from flinkray.errors import (
@@ -493,3 +493,37 @@ def test_what_a_coordinator_sends_after_its_snapshot_goes_behind_the_barriers(tm
     *triggers, behind = job_master.told
     assert {type(trigger) for trigger in triggers} == {TriggerCheckpoint}
     assert behind == (0, "behind")
+
+
+# -- what clients ask for ----------------------------------------------------------------------------------------
+
+
+def test_a_checkpoint_that_is_asked_for_twice_under_one_id_is_taken_once(tmp_path: Path) -> None:
+    master = SteppedJobMaster(tmp_path)
+    for _ in range(2):
+        master.checkpoints.trigger_periodic("mine")
+        master.checkpoints.go_on()
+    assert master.checkpoints.triggered("mine") == TriggeredCheckpoint()
+    assert master.checkpoints.triggered("other") is None
+    master.advance(0)
+    master.run_work()
+    assert master.checkpoints.triggered("mine") == TriggeredCheckpoint(checkpoint_id=1)
+    assert master.counts == (1, 0)
+
+
+def test_without_periodic_checkpoints_none_can_be_asked_for(tmp_path: Path) -> None:
+    master = SteppedJobMaster(tmp_path, interval_ms=None)
+    with pytest.raises(CheckpointError, match=r"execution\.checkpointing\.interval is not set"):
+        master.checkpoints.trigger_periodic("mine")
+    assert master.checkpoints.triggered("mine") is None
+
+
+def test_a_savepoint_is_known_to_be_under_way_until_it_is_done(tmp_path: Path) -> None:
+    master = SteppedJobMaster(tmp_path)
+    master.checkpoints.trigger_savepoint(TriggerSavepoint("mine", str(tmp_path / "saved"), StopMode.GO_ON))
+    master.checkpoints.go_on()
+    assert master.checkpoints.pending_savepoints == ("mine",)
+    master.advance(0)
+    master.run_work()
+    assert master.checkpoints.pending_savepoints == ()
+    assert [each.request_id for each in master.checkpoints.savepoints] == ["mine"]

@@ -540,6 +540,35 @@ def test_union_state_of_a_vertex_that_has_partly_finished_cannot_be_used() -> No
     assert entry.failure == ("union state of subtasks that have finished would be missing: operator 'Source: numbers'")
 
 
+# -- checkpoints that somebody asks for --------------------------------------------------------------------------
+
+
+def test_a_periodic_checkpoint_that_is_asked_for_is_taken_now_and_the_next_one_an_interval_later() -> None:
+    job = Job()
+    job.advance(400)
+    assert job.coordinator.hasten(job.now) == 1
+    job.settle()
+    assert triggered(job) == [1]
+    job.complete(1)
+    job.advance(999)
+    assert triggered(job) == []
+    job.advance(1)
+    assert triggered(job) == [2]
+
+
+def test_a_checkpoint_that_is_asked_for_keeps_to_the_pause_and_to_how_many_there_may_be() -> None:
+    job = Job(settings(min_pause_ms=Millis(300)))
+    job.advance(1_000)
+    assert triggered(job) == [1]
+    assert job.coordinator.hasten(job.now) == 2
+    job.settle()
+    assert triggered(job) == [], "one is under way"
+    job.complete(1)
+    assert triggered(job) == [], "the pause after it"
+    job.advance(300)
+    assert triggered(job) == [2]
+
+
 # -- the end of data ---------------------------------------------------------------------------------------------
 
 

@@ -58,6 +58,15 @@ def test_adding_a_peer_again_does_not_count_as_hearing_from_it() -> None:
     assert monitor.take_silent(now=50) == [PEER]
 
 
+def test_when_a_peer_was_heard_is_never_later_than_now() -> None:
+    monitor = HeartbeatMonitor(50)
+    monitor.add(PEER, now=0, within_ms=200)
+    assert monitor.heard_at(PEER, now=10) == 10, "it is being started"
+    monitor.hear(PEER, now=20)
+    assert monitor.heard_at(PEER, now=45) == 20
+    assert monitor.heard_at(Address("c/other"), now=45) == 45
+
+
 def test_peers_are_asked_at_once_and_in_each_round_except_those_that_ask_themselves() -> None:
     context, session = SteppedContext(), SessionId("mine")
     silent: list[Address] = []

@@ -202,6 +202,18 @@ def test_a_worker_that_did_not_listen_is_believed_what_it_has_when_it_registers_
     assert manager.overview().free_slots == 0
 
 
+def test_the_slots_of_each_worker_show_who_has_them(make: Make) -> None:
+    manager = make()
+    manager.declare(JOB, requests("a"), 0)
+    manager.register(Address("c/te-1"), reports(2), 1)
+    shown = manager.reports()
+    assert list(shown) == ["c/te-1"]
+    assert [(slot.slot_index, slot.job_id, slot.label) for slot in shown[Address("c/te-1")]] == [
+        (0, JOB.job_id, "a"),
+        (1, None, ""),
+    ]
+
+
 def test_what_a_job_had_before_the_resource_manager_was_replaced_is_not_allocated_again(make: Make) -> None:
     manager = make()
     held = SlotReport(0, CPU, AllocationId("job-1-former"), JOB.job_id, "a")

@@ -1,0 +1,68 @@
+"""The REST interface of what runs on Ray: beside a session's Dispatcher, and attached from outside."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from actors.client.rest import attach
+from actors.client.session import list_clusters, start_session, stop_session
+from actors.rest.starting import ray_token
+from flinkray import Configuration, DataGenSource, DiscardSink, SequenceField, WatermarkStrategy
+from tests.support.jobs import environment
+from tests.support.rest import RestClient
+from tests.support.waiting import eventually
+
+pytestmark = [pytest.mark.ray, pytest.mark.timeout(180)]
+
+
+@pytest.mark.usefixtures("ray_cluster")
+def test_a_session_serves_its_jobs_as_a_server_from_outside_does_and_ends_its_own() -> None:
+    url = start_session("served", Configuration({"rest.port": 0, "web.refresh-interval": "1 ms"}))
+    outside = None
+    # Versions of Ray differ in whether a cluster wants a token that nobody has asked for.
+    token = ray_token(os.environ) if os.environ.get("RAY_AUTH_MODE") == "token" else ""
+    session = RestClient(url, token)
+    try:
+        assert RestClient(url).get("/config").status == (401 if token else 200)
+        options = {"execution.target": "ray-session", "flinkray.cluster-id": "served"}
+        env = environment({**options, "execution.checkpointing.interval": "200 ms"}, target="ray-session")
+        source = DataGenSource({"n": SequenceField()}, rows_per_second=100)
+        env.from_source(source, WatermarkStrategy.no_watermarks(), "numbers").sink_to(DiscardSink())
+        client = env.execute_async("served")
+        path = f"/jobs/{client.job_id}"
+        eventually(lambda: session.get(f"{path}/checkpoints").value["counts"]["completed"], deadline_s=60)
+
+        outside = attach(Configuration({"rest.port": 0, "web.refresh-interval": "1 ms"}), None)
+        attached = RestClient(outside.url, token)
+        for server in (session, attached):
+            assert server.get(path).value["state"] == "RUNNING"
+            (listed,) = server.get("/jobs/overview").value["jobs"]
+            assert (listed["jid"], listed["tasks"]["running"]) == (client.job_id, 2)
+            managers = server.get("/taskmanagers").value["taskmanagers"]
+            assert sum(manager["assignedTasks"] for manager in managers) == 2
+            details = server.get(f"/taskmanagers/{managers[0]['id']}").value
+            assert details["metrics"]["heapUsed"] > 0
+            # A TaskExecutor and its slots are processes of their own, each with a log.
+            threads = server.get(f"/taskmanagers/{managers[0]['id']}/thread-dump").value["threadInfos"]
+            assert len({thread["threadName"].partition(":")[0] for thread in threads}) >= 2
+            logs = server.get(f"/taskmanagers/{managers[0]['id']}/logs").value["logs"]
+            assert {log["name"].rpartition(".")[2] for log in logs} == {"out", "err"}
+            assert server.get(f"/taskmanagers/{managers[0]['id']}/log").status == 200
+        assert session.write("PATCH", path).status == 202
+        eventually(lambda: attached.get(f"{path}/status").value["status"], lambda s: s == "CANCELED", deadline_s=60)
+    finally:
+        if outside is not None:
+            outside.close()
+        stop_session("served")
+    eventually(list_clusters, lambda names: "served" not in names)
+    eventually(lambda: is_down(session))
+
+
+def is_down(server: RestClient) -> bool:
+    try:
+        server.get("/config")
+    except OSError:
+        return True
+    return False

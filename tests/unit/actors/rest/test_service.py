@@ -1,0 +1,95 @@
+"""One request, from its route to its answer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from actors.protocol.dispatcher_errors import EndpointSilentError, UnknownJobError
+from actors.protocol.ports import EndpointGone
+from actors.rest.access import Access
+from actors.rest.asking.call import Call
+from actors.rest.service import Request, Response, Service
+from flinkray.errors import CheckpointError, ConfigurationError
+from flinkray.rest.routes import ROUTES
+from flinkray.types.records import JobId
+
+
+def service_of(access: Access | None = None, **handlers: Callable[[Call], Any]) -> Service:
+    every = {route.handler: lambda _: None for route in ROUTES}
+    return Service([SimpleNamespace(**{**every, **handlers})], access or Access())
+
+
+def ask(service: Service, path: str, method: str = "GET", body: bytes = b"", **headers: str) -> Response:
+    path, _, query = path.partition("?")
+    named = {"host": "localhost", **{name.replace("_", "-"): value for name, value in headers.items()}}
+    return service.answer(Request(method, path, query, named, body))
+
+
+def raises(error: Exception) -> Callable[[Call], Any]:
+    def handler(_call: Call) -> Any:
+        raise error
+
+    return handler
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (UnknownJobError(JobId("x"), "c"), 404),
+        (EndpointGone("c/dispatcher"), 503),
+        (EndpointSilentError("it hangs"), 503),
+        (TimeoutError("later"), 503),
+        (CheckpointError("no savepoint is possible"), 409),
+        (ConfigurationError("wrong"), 400),
+        (KeyError("a bug"), 500),
+    ],
+)
+def test_what_goes_wrong_is_a_status_and_a_sentence(error: Exception, status: int) -> None:
+    answer = ask(service_of(job_ids=raises(error)), "/jobs")
+    assert answer.status == status
+    (text,) = json.loads(answer.body)["errors"]
+    assert "a bug" not in text, "what is not for users is in the log"
+
+
+def test_errors_hide_secrets() -> None:
+    error = CheckpointError("cannot write to s3://key:secret@bucket/path")
+    assert b"secret@" not in ask(service_of(job_ids=raises(error)), "/jobs").body
+
+
+def test_who_may_not_ask_learns_nothing_of_what_is_there() -> None:
+    service = service_of(Access("t0ken"))
+    assert {ask(service, path).status for path in ("/jobs", "/nothing", "/jobs/overview")} == {401}
+
+
+def test_parameters_arrive_as_they_were_meant() -> None:
+    calls: list[Call] = []
+    service = service_of(task_manager_log_file=calls.append, vertex_metrics=calls.append)
+    ask(service, "/taskmanagers/a~b/logs/worker%20one.out")
+    ask(service, "/jobs/j/vertices/v/metrics?get=0.a%2Cb,c&get=d")
+    assert calls[0].parameters == {"taskmanagerid": "a~b", "filename": "worker one.out"}
+    assert calls[1].list_in_query("get") == ["0.a", "b", "c", "d"]
+    assert calls[1].list_in_query("agg") is None
+
+
+def test_too_many_parameters_are_refused() -> None:
+    assert ask(service_of(), "/jobs?" + "&".join(f"a{i}=1" for i in range(101))).status == 400
+
+
+def test_a_handler_of_each_route_has_to_be_there() -> None:
+    with pytest.raises(TypeError, match="nothing answers GET /config"):
+        Service([], Access())
+
+
+@pytest.mark.parametrize("text", ["x", "-1", "+1", "1.0", "\u0661", "", "1" * 19])
+def test_only_digits_are_a_number(text: str) -> None:
+    def number(call: Call) -> list[str]:
+        return [str(call.number("checkpointid"))]
+
+    call = Call({"checkpointid": text})
+    with pytest.raises(Exception, match="whole number"):
+        number(call)
