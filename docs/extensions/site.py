@@ -20,6 +20,7 @@ from docs.extensions.guarantees import guarantee_table
 from docs.extensions.options import option_reference
 from docs.extensions.public_names import is_protocol, public_classes, public_names
 from flinkray.config.options import declared_options
+from flinkray.rest.routes import table
 
 INTERNAL = ("Transformation", "HarnessDriver", "Valid")
 """Parts of what no page describes: a class whose constructor takes one is not made by users."""
@@ -48,6 +49,13 @@ class CommandReference(SphinxDirective):
 
     def run(self) -> list[nodes.Node]:
         return self.parse_text_to_nodes(command_reference(main, "flinkray"), allow_section_headings=True)
+
+
+class RestReference(SphinxDirective):
+    """`{rest-reference}`: all routes of the REST interface."""
+
+    def run(self) -> list[nodes.Node]:
+        return self.parse_text_to_nodes("\n".join(table()))
 
 
 class Mermaid(SphinxDirective):
@@ -132,6 +140,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.add_directive("option-reference", OptionReference)
     app.add_directive("command-reference", CommandReference)
     app.add_directive("guarantee-table", GuaranteeTable)
+    app.add_directive("rest-reference", RestReference)
     app.add_directive("mermaid", Mermaid)
     app.connect("autodoc-process-docstring", convert_docstring)
     app.connect("autodoc-process-signature", hide_signature)
