@@ -107,6 +107,12 @@ class JobClient(ABC):
     def job_id(self) -> JobId:
         """The id of the job: 32 hex digits."""
 
+    @property
+    def web_url(self) -> str:
+        """Where the REST interface is that was started for the job (`rest.port`); empty: none was. That of a session,
+        `flinkray session start` prints."""
+        return ""
+
     @abstractmethod
     def status(self) -> JobStatus:
         """Where the job is now, as its JobMaster says."""

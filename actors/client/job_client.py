@@ -117,7 +117,7 @@ class ClusterJobClient(JobClient):
             web_url: where the job's REST server is; empty: it has none.
             on_close: called when a cluster of the job's own is about to end.
         """
-        self.web_url = web_url
+        self._web_url = web_url
         self._on_close = on_close
         self._host = host
         self._cluster_id = cluster_id
@@ -146,6 +146,10 @@ class ClusterJobClient(JobClient):
     @property
     def job_id(self) -> JobId:
         return self._job.job_id
+
+    @property
+    def web_url(self) -> str:
+        return self._web_url
 
     def status(self) -> JobStatus:
         return self._look()

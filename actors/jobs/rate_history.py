@@ -21,7 +21,7 @@ SHORTEST_MS = 100
 _RATES = TaskRates.__struct_fields__
 _MOST = tuple(1000.0 if name.endswith("_ms") else math.inf for name in _RATES)
 _counters = attrgetter(*_RATES)
-_COLUMNS = len(_RATES) + 2  # and the time and the watermark
+_COLUMNS = 4 + len(_RATES)  # the time, the watermark and the queues before them
 
 
 class _Subtask(Struct):
@@ -55,7 +55,7 @@ class RateHistory:
         # A second has no more than a thousand milliseconds, whatever delays the reports had.
         rates = (min(rise * 1000 / elapsed, most) for rise, most in zip(rises, _MOST, strict=True))
         watermark = math.nan if metrics.watermark is None else float(metrics.watermark)
-        known.samples.extend((now, watermark, *rates))
+        known.samples.extend((now, watermark, metrics.input_queue, metrics.output_queue, *rates))
         del known.samples[: max(0, len(known.samples) - self._size)]
         known.at_ms, known.counters = now, counters
 
@@ -72,8 +72,14 @@ class RateHistory:
         if known is None:
             return ()
         rows = (known.samples[start : start + _COLUMNS] for start in range(0, len(known.samples), _COLUMNS))
-        return tuple(RateSample(int(row[0]), _rates(row), None if math.isnan(row[1]) else int(row[1])) for row in rows)
+        return tuple(map(_sample, rows))
 
 
 def _rates(row: array[float]) -> TaskRates:
-    return TaskRates(*row[2:])
+    return TaskRates(*row[4:])
+
+
+def _sample(row: array[float]) -> RateSample:
+    time, watermark, input_queue, output_queue = row[:4]
+    known = None if math.isnan(watermark) else int(watermark)
+    return RateSample(int(time), _rates(row), known, int(input_queue), int(output_queue))

@@ -82,11 +82,14 @@ class TaskRates(Struct, frozen=True):
 
 
 class RateSample(Struct, frozen=True):
-    """The rates of one subtask at a time, in epoch milliseconds, and its watermark then; None: unknown."""
+    """The rates of one subtask at a time, in epoch milliseconds, and its watermark and queues then."""
 
     time_ms: int
     rates: TaskRates
     watermark: int | None = None
+    """None: unknown."""
+    input_queue: int = 0
+    output_queue: int = 0
 
 
 class GetRateHistory(Struct, frozen=True):

@@ -156,6 +156,12 @@ class TaskMetrics(Struct, frozen=True):
     watermark: int | None = None
     accumulators: dict[str, int | float] = field(default_factory=dict)
     latencies: tuple[LatencyStatistics, ...] = ()
+    input_queue: int = 0
+    """Buffers that have come and wait for the task."""
+    output_queue: int = 0
+    """Buffers that wait for consumers of the task."""
+    output_limit: int = 0
+    """So many of these may wait before the task has to."""
 
 
 class MetricsReported(Struct, frozen=True):

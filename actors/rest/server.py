@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
+from importlib import import_module
 from typing import Any
 
 from actors.rest.service import LARGEST_BODY, Request, Response, Service
@@ -47,7 +49,8 @@ class RestServer:
     def __init__(
         self, service: Service, address: str, ports: Sequence[int], on_close: Callable[[], None] | None = None
     ) -> None:
-        self._web = import_package("aiohttp.web", "the REST server")
+        import_package("aiohttp", "the REST server")
+        self._web = import_module("aiohttp.web")
         self._service = service
         self._address = address
         self._on_close = on_close
@@ -71,13 +74,13 @@ class RestServer:
 
     def close(self) -> None:
         """Ends the server; requests that wait for a master are not waited for."""
-        if self._loop.is_closed():
-            return
-        self._loop.call_soon_threadsafe(self._stopped.set)
+        with contextlib.suppress(RuntimeError):  # it has ended by itself
+            self._loop.call_soon_threadsafe(self._stopped.set)
         self._thread.join(_STOP_TIMEOUT_S)
         self._pool.shutdown(wait=False, cancel_futures=True)
-        if self._on_close is not None:
-            self._on_close()
+        on_close, self._on_close = self._on_close, None
+        if on_close is not None:
+            on_close()
 
     # -- on the server's thread ----------------------------------------------------------------------------------
 
@@ -115,15 +118,12 @@ class RestServer:
         raise ConfigurationError(f"the REST server cannot listen on {self._address}, port {tried}: {failure}")
 
     async def _handle(self, request: Any) -> Any:
-        body = b""
-        if request.can_read_body:
-            body = await request.content.read(LARGEST_BODY + 1)
         asked = Request(
             method=request.method,
             path=request.rel_url.raw_path,
             query=request.rel_url.raw_query_string,
             headers={name.lower(): value for name, value in request.headers.items()},
-            body=body,
+            body=await _body_of(request),
             scheme=request.scheme,
         )
         answer: Response = await self._loop.run_in_executor(self._pool, partial(self._service.answer, asked))
@@ -134,3 +134,11 @@ class RestServer:
             charset="utf-8",
             headers={**_HEADERS, **answer.headers},
         )
+
+
+async def _body_of(request: Any) -> bytes:
+    """The body; of one that is too large as much as shows that."""
+    body = b""
+    while len(body) <= LARGEST_BODY and (piece := await request.content.read(LARGEST_BODY)):
+        body += piece
+    return body

@@ -6,6 +6,8 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
+from msgspec.structs import replace
+
 from actors.mailbox.processor import MailboxProcessor, Suspension
 from actors.mailbox.task_mailbox import MailboxClosed
 from actors.network.consumer.input_gate import SingleInputGate
@@ -146,7 +148,13 @@ class StreamTask:
 
     def metrics(self) -> TaskMetrics:
         """The task's metrics so far."""
-        return self._figures.snapshot()
+        waiting = [partition.waiting for partition in tuple(self._partitions)]
+        return replace(
+            self._figures.snapshot(),
+            input_queue=sum(channel.queued_buffers for gate in tuple(self._gates) for channel in gate.channels),
+            output_queue=sum(buffers for buffers, _ in waiting),
+            output_limit=sum(limit for _, limit in waiting),
+        )
 
     def operator_figures(self) -> tuple[OperatorFigures, ...]:
         """The figures of each operator; none before the task has set them up."""

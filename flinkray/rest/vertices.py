@@ -138,6 +138,9 @@ class RateSample(Struct, frozen=True, kw_only=True, rename="kebab"):
     idle_time: float
     backpressured_time: float
     watermark: int | None
+    input_queue: int
+    """Buffers that wait for the subtask, and in `output-queue` for those behind it."""
+    output_queue: int
 
 
 class VertexHistory(Struct, frozen=True, kw_only=True):

@@ -162,6 +162,11 @@ class InputChannel(ABC):
             self._error = error
             self._queue_in_gate(self.index)
 
+    @property
+    def queued_buffers(self) -> int:
+        """As in its statistics. Any thread."""
+        return self.statistics().queued_buffers
+
     @abstractmethod
     def statistics(self) -> InputChannelStatistics: ...
 

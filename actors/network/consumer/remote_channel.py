@@ -211,12 +211,16 @@ class RemoteInputChannel(InputChannel):
     def send_task_event(self, event: Any) -> None:
         self._connector.send_task_event(self, event)
 
+    @property
+    def queued_buffers(self) -> int:
+        return len(self._urgent) + len(self._received)
+
     def statistics(self) -> InputChannelStatistics:
         return InputChannelStatistics(
             channel_id=self.channel_id,
             producer=self.descriptor.producer,
             is_local=False,
-            queued_buffers=len(self._urgent) + len(self._received),
+            queued_buffers=self.queued_buffers,
             taken_buffers=self._taken_buffers,
             taken_bytes=self._taken_bytes,
             credit=self.credit.statistics(),

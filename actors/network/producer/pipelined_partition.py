@@ -273,6 +273,10 @@ class PipelinedResultPartition(ResultPartition):
         if is_consumed:
             self._on_released(self)
 
+    @property
+    def waiting(self) -> tuple[int, int]:
+        return self._limit.buffers, self._limit.max_buffers
+
     def statistics(self) -> PartitionStatistics:
         with self._lock:
             return PartitionStatistics(

@@ -177,6 +177,12 @@ class ResultPartition(ABC):
         if self.on_task_event is not None:
             self.on_task_event(event)
 
+    @property
+    def waiting(self) -> tuple[int, int]:
+        """(buffers that wait for their consumers, how many may wait before the writer has to); (0, 0) where that never
+        holds it up. Any thread."""
+        return 0, 0
+
     @abstractmethod
     def statistics(self) -> PartitionStatistics: ...
 

@@ -77,6 +77,9 @@ def of_subtask(subtask: SubtaskDetails) -> dict[str, float | str]:
         "accumulateBackPressuredTimeMs": figures.backpressured_ms,
         "isBackPressured": str(rates.backpressured_ms > rates.busy_ms + rates.idle_ms).lower(),
     }
+    values |= {"inputQueueLength": figures.input_queue, "outputQueueLength": figures.output_queue}
+    if figures.output_limit:
+        values["outPoolUsage"] = figures.output_queue / figures.output_limit
     if figures.watermark is not None:
         values["currentInputWatermark"] = figures.watermark
     for latency in figures.latencies:

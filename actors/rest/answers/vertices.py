@@ -160,4 +160,6 @@ def _sample(sample: RateSample) -> shapes.RateSample:
         idle_time=rates.idle_ms,
         backpressured_time=rates.backpressured_ms,
         watermark=sample.watermark,
+        input_queue=sample.input_queue,
+        output_queue=sample.output_queue,
     )

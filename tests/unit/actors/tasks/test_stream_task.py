@@ -536,6 +536,19 @@ def test_waiting_for_room_counts_as_back_pressured_and_waiting_for_input_as_idle
     assert (metrics.idle_ms, metrics.backpressured_ms, metrics.busy_ms) == (150, 300, 0)
 
 
+def test_figures_show_what_waits_before_and_behind_the_task() -> None:
+    task = chain("a").start()
+    task.run_until_idle()
+    task.put(numbers(1), numbers(2), numbers(3))
+    assert task.task.metrics().input_queue == 3
+    task.run_until_idle()
+    metrics = task.task.metrics()
+    assert 0 < metrics.output_queue <= metrics.output_limit, "nobody reads what it makes"
+    assert metrics.input_queue == 3 - metrics.records_in
+    task.out()
+    assert task.task.metrics().output_queue == 0
+
+
 def test_time_in_mails_is_busy_not_idle() -> None:
     task = chain("a").start()
     task.run_until_idle()
