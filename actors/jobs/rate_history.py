@@ -51,9 +51,9 @@ class RateHistory:
         elapsed = now - known.at_ms
         if elapsed < SHORTEST_MS:
             return
-        rises = (max(0.0, after - before) for after, before in zip(counters, known.counters, strict=True))
         # A second has no more than a thousand milliseconds, whatever delays the reports had.
-        rates = (min(rise * 1000 / elapsed, most) for rise, most in zip(rises, _MOST, strict=True))
+        changes = zip(known.counters, counters, _MOST, strict=True)
+        rates = [min((after - before) * 1000 / elapsed, most) for before, after, most in changes]
         watermark = math.nan if metrics.watermark is None else float(metrics.watermark)
         known.samples.extend((now, watermark, metrics.input_queue, metrics.output_queue, *rates))
         del known.samples[: max(0, len(known.samples) - self._size)]
