@@ -28,7 +28,7 @@ def in_list(overview: JobOverview, summary: JobSummary | None, now: int) -> shap
     known = summary or JobSummary()
     start, end, duration = states.job_span(known.status_times, overview.status, now)
     if not known.status_times:
-        start, duration = overview.started_ms, now - overview.started_ms
+        start, duration = overview.started_ms, states.lasted(overview.started_ms, now)
     return shapes.JobInList(
         jid=overview.job_id,
         name=overview.name,

@@ -45,6 +45,11 @@ def is_terminal(state: str) -> bool:
     return state in _TERMINAL
 
 
+def lasted(start: int, end: int) -> int:
+    """How long that was; no less than nothing where the clocks of two machines differ."""
+    return max(0, end - start)
+
+
 def span(times: Times, now: int) -> tuple[int, int, int]:
     """(start, end, duration) of an attempt: from its deployment, -1 each where it has not come that far."""
     entered = dict(times)
@@ -52,15 +57,15 @@ def span(times: Times, now: int) -> tuple[int, int, int]:
     end = max((time for state, time in entered.items() if state in _TERMINAL), default=UNKNOWN)
     if start == UNKNOWN:
         return UNKNOWN, end, UNKNOWN
-    return start, end, (now if end == UNKNOWN else end) - start
+    return start, end, lasted(start, now if end == UNKNOWN else end)
 
 
 def durations(times: Times, now: int) -> dict[str, int]:
     """How long an attempt was in each state before its end; -1: it has not been there."""
     entered = sorted(times, key=lambda entry: entry[1])
     ends = [time for _, time in (*entered[1:], ("", now))]
-    lasted = {state: end - start for (state, start), end in zip(entered, ends, strict=False)}
-    return {state: lasted.get(state, UNKNOWN) for state in LIFE}
+    known = {state: lasted(start, end) for (state, start), end in zip(entered, ends, strict=False)}
+    return {state: known.get(state, UNKNOWN) for state in LIFE}
 
 
 def span_of_all(spans: Iterable[tuple[int, int, int]], now: int) -> tuple[int, int, int]:
@@ -71,7 +76,7 @@ def span_of_all(spans: Iterable[tuple[int, int, int]], now: int) -> tuple[int, i
     end = max(end for _, end, _ in known) if has_ended else UNKNOWN
     if start == UNKNOWN:
         return UNKNOWN, end, UNKNOWN
-    return start, end, (end if has_ended else now) - start
+    return start, end, lasted(start, end if has_ended else now)
 
 
 def of_vertex(subtasks: Iterable[SubtaskDetails]) -> str:
@@ -91,4 +96,4 @@ def job_span(times: Iterable[tuple[JobStatus, int]], status: JobStatus, now: int
     """(start, end, duration) of a job; the end is -1 while it has not ended."""
     entered = [time for _, time in times] or [now]
     end = max(entered) if status.is_terminal else UNKNOWN
-    return min(entered), end, (now if end == UNKNOWN else end) - min(entered)
+    return min(entered), end, lasted(min(entered), now if end == UNKNOWN else end)

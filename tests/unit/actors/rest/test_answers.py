@@ -44,6 +44,13 @@ def test_an_attempt_lasts_from_its_deployment_to_its_end() -> None:
     assert states.span((("CREATED", 1), ("CANCELED", 5)), 9) == (-1, 5, -1)
 
 
+def test_nothing_lasts_less_than_nothing_where_clocks_differ() -> None:
+    assert states.span(TIMES, 500) == (1_030, -1, 0)
+    assert states.durations(TIMES, 500)["RUNNING"] == 0
+    assert states.span_of_all([(5, -1, 0)], 3) == (5, -1, 0)
+    assert states.job_span(((JobStatus.RUNNING, 10),), JobStatus.RUNNING, 5) == (10, -1, 0)
+
+
 def test_the_time_in_each_state_has_all_that_a_dashboard_reads() -> None:
     lasted = states.durations((*TIMES, ("FAILED", 1_500)), 2_000)
     assert lasted == {"CREATED": 10, "SCHEDULED": 20, "DEPLOYING": 70, "INITIALIZING": 50, "RUNNING": 350}
