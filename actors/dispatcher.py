@@ -19,6 +19,7 @@ from actors.high_availability.stored_jobs import StoreCorruptedError, StoredJob
 from actors.protocol.client_requests import (
     CancelJob,
     GetArchivedJob,
+    GetClusterConfiguration,
     GetJobOverview,
     JobOverview,
     ListJobs,
@@ -115,6 +116,7 @@ class Dispatcher(Endpoint):
         self._store = _store_in(self._ha_directory) if self._ha_directory else None
         self._jobs_directories: set[str] = set()
         """What jobs have brought, in a cluster that has no directory of its own."""
+        self._shown_configuration = configuration.shown()
         self._expiration_ms = configuration.get(JOB_EXPIRATION_TIME) * 1_000.0
         self._main_thread = MainThread(context)
         self._queue = StoreQueue(context, self._main_thread)
@@ -156,6 +158,8 @@ class Dispatcher(Endpoint):
                 return self._job(request.job_id).archived
             case ListJobs():
                 return tuple(self._overview(job) for job in self._jobs.values() if job.is_stored)
+            case GetClusterConfiguration():
+                return self._shown_configuration
             case CancelJob():
                 return self._cancel(self._job(request.job_id))
             case ShutDownCluster():

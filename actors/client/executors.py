@@ -129,7 +129,7 @@ def _run_in_own_cluster(
         host.shutdown()
         raise
     if rest.url:
-        log.warning("job %r: %s has its REST interface", job_graph.name, rest.url)
+        log.info("the REST interface of job %r is at %s", job_graph.name, rest.url)
     return ClusterJobClient(
         host,
         cluster_id,

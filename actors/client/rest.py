@@ -9,8 +9,7 @@ from msgspec import Struct
 from actors.checkpoints.storage.disposal import dispose_savepoint
 from actors.protocol.client_requests import GetRestUrl
 from actors.protocol.ports import Address, EndpointSpec, Host
-from actors.rest.asking.masters import OneCluster
-from actors.rest.server import RestServer
+from actors.rest.asking.masters import Clusters, OneCluster
 from actors.rest.starting import is_wanted, start_server, url_of
 from flinkray.config.configuration import Configuration
 
@@ -43,8 +42,7 @@ def start_rest(host: Host, cluster_id: str, configuration: Configuration, *, in_
     if not is_wanted(configuration):
         return Rest()
     if in_process:
-        server = start_server(configuration, OneCluster(cluster_id, host), dispose_savepoint)
-        return Rest(url_of(server, configuration), server.close)
+        return _in_this_process(configuration, OneCluster(cluster_id, host))
     address = Address(f"{cluster_id}/rest")
     host.spawn(
         EndpointSpec(
@@ -74,7 +72,7 @@ class RayClusters:
         return self._hosts
 
 
-def attach(configuration: Configuration, cluster_id: str | None) -> RestServer:
+def attach(configuration: Configuration, cluster_id: str | None) -> Rest:
     """Starts a server in this process over what runs on Ray.
 
     Args:
@@ -87,4 +85,9 @@ def attach(configuration: Configuration, cluster_id: str | None) -> RestServer:
     from actors.hosts.ray.sessions import connect_to_running_ray
 
     connect_to_running_ray()
-    return start_server(configuration, RayClusters(cluster_id), dispose_savepoint)
+    return _in_this_process(configuration, RayClusters(cluster_id))
+
+
+def _in_this_process(configuration: Configuration, clusters: Clusters) -> Rest:
+    server = start_server(configuration, clusters, dispose_savepoint)
+    return Rest(url_of(server, configuration), server.close)

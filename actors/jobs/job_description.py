@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from actors.protocol.job_reports import CheckpointConfiguration, JobDescription
 from flinkray.config.options import PARALLELISM, STATE_BACKEND
-from flinkray.redaction import redacted, redacted_value
+from flinkray.redaction import redacted
 from flinkray.state.restart_strategies import RestartStrategyConfiguration
 from graphs.execution_graph import ExecutionGraph
 from graphs.job_graph import CheckpointRetention, JobGraph
@@ -25,7 +23,7 @@ def describe(job_graph: JobGraph, graph: ExecutionGraph) -> JobDescription:
         is_stoppable=graph.is_stoppable,
         parallelism=configuration.get(PARALLELISM),
         restart_strategy=restarts.get_description(),
-        configuration={key: _text(redacted_value(key, value)) for key, value in configuration},
+        configuration=configuration.shown(),
         checkpoints=_checkpoints(job_graph),
     )
 
@@ -47,10 +45,3 @@ def _checkpoints(job_graph: JobGraph) -> CheckpointConfiguration:
         directory=redacted(settings.directory),
         state_backend=job_graph.configuration.get(STATE_BACKEND),
     )
-
-
-def _text(value: Any) -> str:
-    """A value as it would be written in a configuration."""
-    if isinstance(value, bool):
-        return str(value).lower()
-    return str(value)

@@ -72,6 +72,10 @@ class ListJobs(Struct, frozen=True):
     """Answer: tuple[JobOverview, ...], oldest first."""
 
 
+class GetClusterConfiguration(Struct, frozen=True):
+    """Answer: the options that the cluster was started with, as `Configuration.shown` gives them."""
+
+
 class CancelJob(Struct, frozen=True):
     """Answer: None. No effect on a job that has ended. Raises UnknownJobError."""
 

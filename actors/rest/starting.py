@@ -53,7 +53,7 @@ def start_server(configuration: Configuration, clusters: Clusters, dispose: Disp
     refresh_ms = configuration.get(WEB_REFRESH_INTERVAL)
     masters = Masters(clusters, _monotonic_ms, refresh_ms)
     handlers = (
-        ClusterHandlers(masters, _now_ms, dict(configuration), version("flinkray"), refresh_ms),
+        ClusterHandlers(masters, _now_ms, version("flinkray"), refresh_ms),
         JobHandlers(masters, _now_ms),
         OperationHandlers(masters, Disposals(dispose, _monotonic_ms)),
         VertexHandlers(masters, _now_ms),

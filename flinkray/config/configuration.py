@@ -57,6 +57,11 @@ class Configuration:
         """A configuration of its own with the same values."""
         return self.with_fallback(Configuration())
 
+    def shown(self) -> dict[str, str]:
+        """All values as text that anybody may read, by key: those of secrets are hidden."""
+        found = {key: redacted_value(key, value) for key, value in self}
+        return {key: str(each).lower() if isinstance(each, bool) else str(each) for key, each in found.items()}
+
     def __iter__(self) -> Iterator[tuple[str, Any]]:
         return iter(sorted(self._values.items()))
 

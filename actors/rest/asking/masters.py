@@ -15,6 +15,7 @@ from msgspec import Struct, field
 from actors.protocol.client_requests import (
     CancelJob,
     GetArchivedJob,
+    GetClusterConfiguration,
     GetClusterOverview,
     GetJobDetails,
     GetJobOverview,
@@ -125,6 +126,15 @@ class Masters:
             free_slots=sum(overview.free_slots for overview in known),
             cpus=sum(overview.cpus for overview in known),
         )
+
+    def configuration(self) -> Mapping[str, str]:
+        """The options of the cluster; of several each with its cluster before it. Secrets are hidden."""
+        found = self._of_each(
+            self.cluster_ids(), lambda name: self._cached(_dispatcher(name), GetClusterConfiguration())
+        )
+        if len(found) == 1:
+            return next(iter(found.values())) or {}
+        return {f"{name}/{key}": value for name, shown in found.items() for key, value in (shown or {}).items()}
 
     def task_executors(self) -> Sequence[TaskExecutorDetails]:
         """All that are registered, by address."""

@@ -15,7 +15,6 @@ from actors.rest.asking.call import Call
 from actors.rest.asking.masters import Masters
 from actors.rest.asking.refusals import Refusal
 from flinkray.execution import JobStatus
-from flinkray.redaction import redacted_value
 from flinkray.rest import cluster as shapes
 from flinkray.rest import jobs as job_shapes
 from flinkray.rest.jobs import Applications, ExceptionHistory, JobExceptions
@@ -29,7 +28,6 @@ REVISION = "flinkray"
 class ClusterHandlers:
     """
     Args:
-        settings: the options of the cluster that were set, or of this server where it looks at several.
         version: of flinkray.
         refresh_ms: how often a page asks again.
     """
@@ -38,13 +36,11 @@ class ClusterHandlers:
         self,
         masters: Masters,
         now_ms: Callable[[], int],
-        settings: Mapping[str, Any],
         version: str,
         refresh_ms: int,
     ) -> None:
         self._masters = masters
         self._now_ms = now_ms
-        self._settings = settings
         self._version = version
         self._refresh_ms = refresh_ms
 
@@ -74,10 +70,8 @@ class ClusterHandlers:
         )
 
     def cluster_configuration(self, _call: Call) -> list[shapes.ConfigurationEntry]:
-        return [
-            shapes.ConfigurationEntry(key=key, value=str(redacted_value(key, value)))
-            for key, value in sorted(self._settings.items())
-        ]
+        shown = self._masters.configuration()
+        return [shapes.ConfigurationEntry(key=key, value=value) for key, value in sorted(shown.items())]
 
     def environment(self, _call: Call) -> shapes.Environment:
         return _environment()

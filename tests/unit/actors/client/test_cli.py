@@ -14,12 +14,14 @@ from actors.checkpoints.coordination.completed import CompletedCheckpoint
 from actors.checkpoints.storage.directories import write_metadata
 from actors.client import session
 from actors.client.cli import main
+from actors.client.rest import Rest
 from actors.protocol.client_requests import JobOverview
 from actors.protocol.control_messages import JobDetails, SubtaskDetails, VertexDetails
 from actors.protocol.dispatcher_errors import EndpointSilentError
 from actors.protocol.failure_records import FailureRecord, TaskFailure
 from actors.protocol.ports import Address
 from actors.protocol.task_messages import TaskMetrics
+from flinkray.config.configuration import Configuration
 from flinkray.errors import CheckpointError, ConfigurationError, ErrorInfo
 from flinkray.execution import JobStatus
 from flinkray.state.checkpoint_statistics import (
@@ -417,3 +419,25 @@ def test_a_job_is_named_by_how_its_id_begins(monkeypatch: pytest.MonkeyPatch) ->
     ):
         with pytest.raises(ConfigurationError, match=message):
             session.job_client(job, cluster)
+
+
+def test_ui_serves_until_it_is_interrupted_and_then_ends_its_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[object] = []
+
+    def attach(configuration: Configuration, cluster_id: str | None) -> Rest:
+        asked.extend((dict(configuration), cluster_id, os.environ["RAY_ADDRESS"]))
+        return Rest("http://127.0.0.1:8081", lambda: asked.append("closed"))
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setenv("RAY_ADDRESS", "elsewhere")
+    monkeypatch.setattr("actors.client.rest.attach", attach)
+    monkeypatch.setattr(threading.Event, "wait", interrupted)
+    monkeypatch.setattr(session, "list_clusters", lambda: ["etl"])
+    arguments = ["ui", "--address", "head:6379", "--cluster", "etl", "-D", "rest.port=8081"]
+    result = CliRunner().invoke(main, arguments)
+    assert (result.exit_code, asked) == (0, [{"rest.port": 8081}, "etl", "head:6379", "closed"])
+    assert "http://127.0.0.1:8081" in result.output
+    result = CliRunner().invoke(main, ["ui", "--cluster", "other"])
+    assert (result.exit_code, "there is no session 'other'" in result.output) == (1, True)

@@ -11,6 +11,7 @@ import pytest
 
 from actors.protocol.client_requests import (
     GetArchivedJob,
+    GetClusterConfiguration,
     GetClusterOverview,
     GetJobDetails,
     GetJobOverview,
@@ -158,3 +159,9 @@ def test_several_clusters_are_summed_up() -> None:
     hosts = {name: ScriptedHost({GetClusterOverview: ClusterOverview(1, 0, 2, 1, 2.0)}) for name in ("a", "b")}
     overview = masters_of(Time(), **hosts).overview()
     assert (overview.task_executors, overview.slots, overview.free_slots) == (2, 4, 2)
+
+
+def test_options_of_several_clusters_say_whose_they_are() -> None:
+    host = ScriptedHost({GetClusterConfiguration: {"rest.port": "0"}})
+    assert masters_of(Time(), a=host).configuration() == {"rest.port": "0"}
+    assert masters_of(Time(), a=host, b=host).configuration() == {"a/rest.port": "0", "b/rest.port": "0"}
