@@ -5,11 +5,15 @@ from __future__ import annotations
 import os
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from actors.hosts import process
+from actors.hosts.local import LocalHost
 from actors.protocol.client_requests import GetOutput, GetOutputFiles, GetProcessFigures, GetThreadStacks
+from actors.protocol.ports import Address, Endpoint, EndpointGone, EndpointSpec, Payloads
+from tests.support.waiting import eventually
 
 
 def test_the_figures_are_those_of_this_process() -> None:
@@ -48,3 +52,33 @@ def test_only_files_that_it_prints_to_can_be_read(tmp_path: Path, monkeypatch: p
     assert process.answer(GetOutput("worker.out", 10)) == "last line\n"
     assert process.answer(GetOutput("other.txt", 10)) is None
     assert process.answer(GetOutput("../other.txt", 10)) is None
+
+
+may_end = threading.Event()
+
+
+class Hanging(Endpoint):
+    """Hangs from its first message on."""
+
+    def on_message(self, message: Any, payloads: Payloads) -> None:
+        assert may_end.wait(20)
+
+
+def test_of_an_endpoint_that_hangs_its_threads_can_be_seen() -> None:
+    host, address = LocalHost(), Address("c/hanging")
+    may_end.clear()
+    host.spawn(EndpointSpec(address, Hanging))
+    try:
+        host.tell(address, "hang")
+        eventually(lambda: stack_of(host, address), lambda stack: "may_end.wait(20)" in stack)
+    finally:
+        may_end.set()
+        host.shutdown()
+    with pytest.raises(EndpointGone):
+        host.ask(address, GetThreadStacks(), 5_000)
+
+
+def stack_of(host: LocalHost, address: Address) -> str:
+    """What the endpoint's own thread does."""
+    threads = host.ask(address, GetThreadStacks(), 5_000).threads
+    return next((each.stack for each in threads if each.name == address), "")
