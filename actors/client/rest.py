@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from actors.checkpoints.storage.disposal import dispose_savepoint
 from actors.protocol.client_requests import GetRestUrl
 from actors.protocol.ports import Address, EndpointSpec, Host
-from actors.rest.asking.masters import Clusters, OneCluster
-from actors.rest.starting import is_wanted, start_server, url_of
 from flinkray.config.configuration import Configuration
+from flinkray.config.rest_options import REST_BIND_PORT, REST_PORT
+
+if TYPE_CHECKING:  # a job without a server starts sooner without it
+    from actors.rest.asking.masters import Clusters
 
 # Its process is started first.
 _START_TIMEOUT_MS = 120_000.0
@@ -30,6 +32,11 @@ class Rest(Struct, frozen=True):
     """Ends one that is in this process."""
 
 
+def is_wanted(configuration: Configuration) -> bool:
+    """Whether a server is to run: nothing listens that nobody has asked for."""
+    return configuration.is_set(REST_PORT) or configuration.is_set(REST_BIND_PORT)
+
+
 def start_rest(host: Host, cluster_id: str, configuration: Configuration, *, in_process: bool) -> Rest:
     """Starts the server that the options ask for, and returns when it listens.
 
@@ -42,6 +49,8 @@ def start_rest(host: Host, cluster_id: str, configuration: Configuration, *, in_
     if not is_wanted(configuration):
         return Rest()
     if in_process:
+        from actors.rest.asking.masters import OneCluster
+
         return _in_this_process(configuration, OneCluster(cluster_id, host))
     address = Address(f"{cluster_id}/rest")
     host.spawn(
@@ -89,5 +98,8 @@ def attach(configuration: Configuration, cluster_id: str | None) -> Rest:
 
 
 def _in_this_process(configuration: Configuration, clusters: Clusters) -> Rest:
+    from actors.checkpoints.storage.disposal import dispose_savepoint
+    from actors.rest.starting import start_server, url_of
+
     server = start_server(configuration, clusters, dispose_savepoint)
     return Rest(url_of(server, configuration), server.close)

@@ -35,11 +35,6 @@ Dispose = Callable[[str], object]
 """Deletes the savepoint of a path or URI."""
 
 
-def is_wanted(configuration: Configuration) -> bool:
-    """Whether a server is to run: nothing listens that nobody has asked for."""
-    return configuration.is_set(REST_PORT) or configuration.is_set(REST_BIND_PORT)
-
-
 def start_server(configuration: Configuration, clusters: Clusters, dispose: Dispose) -> RestServer:
     """Starts a server; it listens when this returns.
 

@@ -32,6 +32,10 @@ def test_who_starts_a_cluster_does_not_load_its_components() -> None:
     assert loaded_by("actors.client.executors", components) == []
 
 
+def test_a_job_without_a_rest_server_loads_none() -> None:
+    assert loaded_by("actors.client.executors", ("aiohttp", "actors.rest.server", "flinkray.rest.routes")) == []
+
+
 def test_what_is_serialized_is_unpickled_where_somebody_asks_for_it_and_nowhere_before() -> None:
     code = (
         "import pickle, sys; from actors.protocol.serialized_value import SerializedValue; import decimal as first\n"

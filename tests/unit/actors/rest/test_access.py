@@ -8,7 +8,7 @@ import pytest
 
 from actors.rest.access import COOKIE, Access
 from actors.rest.asking.refusals import Refusal
-from actors.rest.starting import access_of, is_wanted, ray_token
+from actors.rest.starting import access_of, ray_token
 from flinkray.config.configuration import Configuration
 from flinkray.errors import ConfigurationError
 
@@ -131,9 +131,3 @@ def test_the_token_is_looked_for_where_ray_looks(tmp_path: Path) -> None:
     environment["RAY_AUTH_TOKEN"] = "given"
     assert ray_token(environment) == "given"
     assert ray_token({"HOME": str(tmp_path / "none")}) == ""
-
-
-def test_nothing_listens_that_nobody_has_asked_for() -> None:
-    assert not is_wanted(Configuration({"rest.bind-address": "127.0.0.1", "web.refresh-interval": "1 s"}))
-    assert is_wanted(Configuration({"rest.port": 8081}))
-    assert is_wanted(Configuration({"rest.bind-port": "8081-8090"}))
