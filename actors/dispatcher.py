@@ -246,8 +246,9 @@ class Dispatcher(Endpoint):
 
     @staticmethod
     def _overview(job: DispatchedJob) -> JobOverview:
-        summary = None if job.archived is None else job.archived.summary
-        return JobOverview(job.job_id, job.name, job.status, job.started_ms, job.job_master, summary)
+        if job.summary is None and job.archived is not None:
+            job.summary = job.archived.summary
+        return JobOverview(job.job_id, job.name, job.status, job.started_ms, job.job_master, job.summary)
 
     def _job(self, job_id: JobId) -> DispatchedJob:
         job = self._jobs.get(job_id)

@@ -11,6 +11,7 @@ from actors.protocol.client_requests import GetRestUrl
 from actors.protocol.ports import Address, EndpointSpec, Host
 from flinkray.config.configuration import Configuration
 from flinkray.config.rest_options import REST_BIND_PORT, REST_PORT
+from flinkray.errors import FlinkrayError
 
 if TYPE_CHECKING:  # a job without a server starts sooner without it
     from actors.rest.asking.masters import Clusters
@@ -76,7 +77,10 @@ class RayClusters:
         from actors.hosts.ray.host import RayHost
         from actors.hosts.ray.sessions import cluster_ids
 
-        names = cluster_ids() if self._only is None else {self._only}
+        try:
+            names = cluster_ids() if self._only is None else {self._only}
+        except Exception as error:  # Ray has many, and any of them means this
+            raise FlinkrayError(f"the Ray cluster does not say what runs on it: {error}") from error
         self._hosts = {name: self._hosts.get(name) or RayHost(name, is_detached=True) for name in names}
         return self._hosts
 

@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from actors.high_availability.stored_jobs import StoreCorruptedError, StoredJob
 from actors.protocol.control_messages import JobDetails
+from actors.protocol.job_reports import JobSummary
 from actors.protocol.ports import Address, SessionId
 from actors.protocol.serialized_value import SerializedValue
 from flinkray.errors import CheckpointError, ErrorInfo
@@ -43,6 +44,8 @@ class DispatchedJob(Struct):
     has_rows_to_take: bool = False
     archived: JobDetails | None = None
     """How the job has ended, once that is stored."""
+    summary: JobSummary | None = None
+    """The same as lists show it, once somebody has asked: they are asked for often."""
     silent_deaths: int = 0
     """How many JobMasters in a row died before they said anything."""
     ha_directory: str = ""
