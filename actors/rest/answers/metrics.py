@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from actors.protocol.control_messages import JobDetails, SubtaskDetails, VertexDetails
 from actors.protocol.resources import ClusterOverview
 from flinkray.execution import JobStatus
+from flinkray.redaction import redacted
 from flinkray.rest.metrics import AggregatedMetric, Metric
 
 Values = Mapping[str, float | str]
@@ -144,7 +145,7 @@ def of_job(job: JobDetails, now: int) -> dict[str, float | str]:
         "lastCheckpointSize": -1 if completed is None else completed.nbytes,
         "lastCheckpointPersistedData": -1 if completed is None else completed.in_flight_bytes,
         "lastCheckpointCompletedTimestamp": -1 if completed is None else completed.ended_ms or -1,
-        "lastCheckpointExternalPath": "n/a" if completed is None or not completed.directory else completed.directory,
+        "lastCheckpointExternalPath": redacted("" if completed is None else completed.directory) or "n/a",
         "numRecordsIn": job.records_in,
         "numRecordsOut": job.records_out,
     }

@@ -119,6 +119,16 @@ def test_metrics_are_listed_by_name_and_valued_where_they_are_asked_for() -> Non
     assert "currentInputWatermark" not in values, "as long as it is not known"
 
 
+def test_the_place_of_a_checkpoint_hides_who_may_write_there() -> None:
+    entry = CheckpointStatistics(
+        4, CheckpointKind.CHECKPOINT, CheckpointStatus.COMPLETED, 0, 1, "s3://key:secret@bucket/c", 1, ended_ms=2
+    )
+    overview = CheckpointOverview(history=(entry,), latest_completed=entry)
+    job = JobDetails(JobId("j"), "job", JobStatus.RUNNING, (), checkpoints=overview)
+    assert metrics.of_job(job, 5)["lastCheckpointExternalPath"] == "s3://***@bucket/c"
+    assert "secret" not in repr(checkpoints.checkpoints(CheckpointReport(overview)))
+
+
 def test_aggregates_are_those_that_are_asked_for() -> None:
     (found,) = metrics.over_several([{"n": 1.0}, {"n": 3.0}, {"n": "text"}, {}], ["n", "other"], ["avg", "skew"])
     assert (found.id, found.avg, found.skew) == ("n", 2.0, 50.0)
