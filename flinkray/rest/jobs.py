@@ -260,9 +260,3 @@ class ApplicationDetails(Struct, frozen=True, kw_only=True, rename="kebab"):
     duration: int
     timestamps: States
     jobs: list[JobInList]
-
-
-class LogUrl(Struct, frozen=True, kw_only=True):
-    """Where logs are read."""
-
-    url: str

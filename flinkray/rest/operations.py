@@ -17,7 +17,7 @@ class Triggered(Struct, frozen=True, kw_only=True, rename="kebab"):
     request_id: str
 
 
-class SavepointRequest(Struct, frozen=True, kw_only=True, rename="kebab", forbid_unknown_fields=False):
+class SavepointRequest(Struct, frozen=True, kw_only=True, rename="kebab"):
     """Take a savepoint."""
 
     target_directory: str | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from msgspec import UNSET, Struct, UnsetType, field
+from msgspec import Struct, field
 
 from flinkray.rest.figures import AggregatedTaskDetails, IoMetrics
 from flinkray.rest.jobs import Accumulator, States
@@ -23,7 +23,6 @@ class SubtaskAttempt(Struct, frozen=True, kw_only=True, rename="kebab"):
     status_duration: States
     """Execution state -> how long the attempt was in it."""
     start_time_again: int = field(name="start_time")
-    other_concurrent_attempts: list[SubtaskAttempt] | UnsetType = UNSET
 
 
 class VertexDetails(Struct, frozen=True, kw_only=True):

@@ -6,6 +6,8 @@ import hashlib
 import html
 from collections import Counter
 
+from msgspec import UNSET
+
 from actors.protocol.client_requests import JobOverview
 from actors.protocol.control_messages import JobDetails, VertexDetails
 from actors.protocol.job_reports import JobSummary
@@ -143,21 +145,14 @@ def accumulators_of(values: dict[str, int | float]) -> list[shapes.Accumulator]:
 def execution_result(job: JobDetails) -> shapes.ExecutionResult:
     if not job.status.is_terminal:
         return shapes.ExecutionResult(status=shapes.JobResultStatus(id="IN_PROGRESS"))
+    error = job.error
     result = shapes.JobResult(
         id=job.job_id,
         application_status={"FINISHED": "SUCCEEDED"}.get(job.status.name, job.status.name),
         accumulator_results={name: str(value) for name, value in job.accumulators.items()},
         net_runtime=job.runtime_ms,
+        failure_cause=UNSET if error is None else {"class": error.type_name, "stack-trace": str(error)},
     )
-    if job.error is not None:
-        failure = {"class": job.error.type_name, "stack-trace": str(job.error)}
-        result = shapes.JobResult(
-            id=result.id,
-            application_status=result.application_status,
-            accumulator_results=result.accumulator_results,
-            net_runtime=result.net_runtime,
-            failure_cause=failure,
-        )
     return shapes.ExecutionResult(status=shapes.JobResultStatus(id="COMPLETED"), job_execution_result=result)
 
 
@@ -208,7 +203,6 @@ def _node(vertex: VertexDetails) -> shapes.PlanNode:
         shapes.PlanInput(id=source, num=number, exchange=exchange, ship_strategy=strategy)
         for number, ((source, strategy), exchange) in enumerate(zip(vertex.inputs, exchanges, strict=True))
     ]
-    fields = {"inputs": inputs} if inputs else {}
     return shapes.PlanNode(
         id=vertex.vertex_id,
         operator="",
@@ -216,7 +210,7 @@ def _node(vertex: VertexDetails) -> shapes.PlanNode:
         operator_strategy="",
         description=_chain(vertex),
         optimizer_properties={},
-        **fields,
+        inputs=inputs or UNSET,
     )
 
 

@@ -41,10 +41,6 @@ def timestamps(times: Times, states: Iterable[str] = EXECUTION_STATES) -> dict[s
     return {**dict.fromkeys(states, 0), **dict(times)}
 
 
-def is_terminal(state: str) -> bool:
-    return state in _TERMINAL
-
-
 def lasted(start: int, end: int) -> int:
     """How long that was; no less than nothing where the clocks of two machines differ."""
     return max(0, end - start)
