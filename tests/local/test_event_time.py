@@ -14,7 +14,7 @@ from flinkray import (
     WatermarkStrategy,
 )
 from flinkray.errors import JobExecutionError
-from flinkray.testing import Idle, ScriptedSource, Simulation, Watermark
+from flinkray.testing import Active, Idle, ScriptedSource, Simulation, Watermark
 from tests.support.event_time import POSITIONS, Pace, PacedSource
 from tests.support.jobs import environment
 
@@ -72,6 +72,23 @@ def test_an_idle_source_of_the_group_blocks_nobody() -> None:
     assert furthest_ahead(rows) < DRIFT_MS + SLACK_MS
     (last,) = [row for row in rows if row.name == "lazy" and row.at == 1]
     assert last.positions["fast"] > DRIFT_MS + SLACK_MS, "it went on while the lazy one stood at 0"
+
+
+@pytest.mark.parametrize("is_joined", [False, True])
+def test_a_source_that_is_idle_when_the_others_have_ended_loses_no_row(is_joined: bool) -> None:
+    """Its event time is not over: rows that it has later are not late (FLINK-38477)."""
+    env = environment({"execution.buffer-timeout.interval": 0}, parallelism=1)
+    event_time = WatermarkStrategy.no_watermarks().with_timestamp_assigner(lambda value, _time: value)
+    ended = env.from_source(ScriptedSource([1]), event_time, "ended")
+    # Each item is a poll of its own: the other has ended long before the last rows.
+    quiet = env.from_source(ScriptedSource([2, Watermark(5), *[Idle, Active] * 200, Idle, 13, 25]), event_time, "quiet")
+    windows = TumblingEventTimeWindows.of(10)
+    if is_joined:
+        both = ended.co_group(quiet).where(lambda _: 0).equal_to(lambda _: 0).window(windows)
+        sums = both.apply(lambda left, right: [sum(left) + sum(right)])
+    else:
+        sums = ended.union(quiet).key_by(lambda _: 0).window(windows).reduce(lambda one, two: one + two)
+    assert sorted(Simulation(0, faults=None).collect(sums)) == [3, 13, 25]
 
 
 def test_an_assigner_in_the_middle_of_a_stream_replaces_event_time_and_watermarks() -> None:

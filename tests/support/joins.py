@@ -87,9 +87,11 @@ class TwoInputs:
             self.marks[step.side] = step.watermark
         else:
             self.idle[step.side] = step.is_idle
-        active = [mark for mark, idle in zip(self.marks, self.idle, strict=True) if not idle]
+        unfinished = [side for side in (0, 1) if self.marks[side] < MAX_TIMESTAMP]
+        active = [self.marks[side] for side in unfinished if not self.idle[side]]
+        idle = [self.marks[side] for side in unfinished if self.idle[side]]
         before = self.watermark
-        self.watermark = max([before, min(active)] if active else [before])
+        self.watermark = max(before, min(active) if active else max(idle, default=int(MAX_TIMESTAMP)))
         return self.watermark > before
 
 

@@ -117,12 +117,9 @@ class AsyncWaitOperator(Operator):
         self._queue.add_control(Watermark(timestamp))
         self._proceed()
 
-    def process_status(self, is_idle: bool, input_index: int = 0) -> None:
-        if self._idle[input_index] is not is_idle:
-            self._idle[input_index] = is_idle
-            self._queue.add_control(WatermarkStatus(is_idle))
-            self._advance()
-            self._proceed()
+    def _pass_status(self, is_idle: bool) -> None:
+        self._queue.add_control(WatermarkStatus(is_idle))
+        self._proceed()
 
     def end_input(self, input_index: int) -> None:
         """Waits for all results: here and not in `finish`, because no timer fires any more then."""

@@ -20,7 +20,7 @@ from actors.state.snapshots.snapshot import OperatorSnapshot, RestoredState
 from flinkray.batches.batch import Batch
 from flinkray.errors import operator_label
 from flinkray.types.keys import KeySelector
-from flinkray.types.records import MIN_TIMESTAMP, OutputTag, Timestamp
+from flinkray.types.records import MAX_TIMESTAMP, MIN_TIMESTAMP, OutputTag, Timestamp
 
 
 class Output(Protocol):
@@ -298,33 +298,42 @@ class Operator(ABC):
         raise TypeError(f"{type(self).__name__} takes no input")
 
     def process_watermark(self, timestamp: Timestamp, input_index: int = 0) -> None:
-        """A watermark on one input: the operator's is the lowest of its active inputs, and never goes back."""
+        """A watermark on one input: the operator's is the lowest of its active inputs, and never goes back.
+
+        An input that is at MAX_TIMESTAMP has finished, and counts no more: the others may be idle for a while without
+        their event time being over (FLINK-38477).
+        """
         self._watermarks[input_index] = max(self._watermarks[input_index], timestamp)
-        self._advance()
+        self._follow_inputs()
 
     def process_status(self, is_idle: bool, input_index: int = 0) -> None:
-        """An input turned idle or active; the operator is idle exactly while all its inputs are."""
+        """An input turned idle or active; the operator is idle exactly while all its inputs are that have not
+        finished."""
         self._idle[input_index] = is_idle
         self._follow_inputs()
 
     def _follow_inputs(self) -> None:
         """Passes on what the statuses and watermarks of the inputs lead to; while the operator fires, later."""
+        inputs = zip(self._watermarks, self._idle, strict=True)
+        unfinished = [(mark, idle) for mark, idle in inputs if mark < MAX_TIMESTAMP]
+        active = [mark for mark, idle in unfinished if not idle]
+        is_idle = bool(unfinished) and not active
         # A watermark travels before IDLE and after ACTIVE: what is idle sends none.
-        is_idle = all(self._idle)
         if self._is_output_idle and not is_idle and self._due is None:
             self._is_output_idle = False
-            self.output.emit_status(is_idle=False)
-        self._advance()
-        if is_idle and not self._is_output_idle and self._due is None:
-            self._is_output_idle = True
-            self.output.emit_status(is_idle=True)
-
-    def _advance(self) -> None:
-        active = [mark for mark, idle in zip(self._watermarks, self._idle, strict=True) if not idle]
-        self._reached = max(self._reached, min(active, default=self._reached))
+            self._pass_status(is_idle=False)
+        # Of inputs that are all idle all that any has promised counts, whichever was the last.
+        lowest = max(unfinished)[0] if is_idle else min(active, default=MAX_TIMESTAMP)
+        self._reached = max(self._reached, lowest)
         if self._reached > self._combined and self._due is None:
             self._combined = self._reached
             self.on_watermark(Timestamp(self._combined))
+        if is_idle and not self._is_output_idle and self._due is None:
+            self._is_output_idle = True
+            self._pass_status(is_idle=True)
+
+    def _pass_status(self, is_idle: bool) -> None:
+        self.output.emit_status(is_idle)
 
     def on_watermark(self, timestamp: Timestamp) -> None:
         """The operator's own watermark rose: fire what is due, then pass it on."""

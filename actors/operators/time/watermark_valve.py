@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from actors.protocol.elements import ACTIVE, IDLE, Watermark, WatermarkStatus
-from flinkray.types.records import MIN_TIMESTAMP, Timestamp
+from flinkray.types.records import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp
 
 
 class _Channel(Struct):
@@ -21,8 +21,10 @@ class StatusWatermarkValve:
     """What so many channels together promise about event time.
 
     Channels are numbered through all gates of a task. Both methods give what must go downstream now, in order, often
-    nothing. The valve's watermark is the lowest of its aligned channels and never goes back; it is idle exactly while
-    all channels are. One thread calls it.
+    nothing. A channel that has promised MAX_TIMESTAMP has finished, and counts no more, so that the others can be idle
+    for a while without their event time being over (FLINK-38477). The valve's watermark is the lowest of its aligned
+    channels, and MAX_TIMESTAMP once all have finished; it never goes back. The valve is idle exactly while all channels
+    are that have not finished. One thread calls it.
     """
 
     def __init__(self, channels: int) -> None:
@@ -47,9 +49,8 @@ class StatusWatermarkValve:
         if state.is_idle or timestamp <= state.watermark:
             return []
         state.watermark = timestamp
-        if timestamp >= self._watermark:
-            state.is_aligned = True
-        return self._rise_to_lowest()
+        state.is_aligned = timestamp >= self._watermark
+        return self._follow_channels()
 
     def on_status(self, is_idle: bool, channel: int) -> list[Watermark | WatermarkStatus]:
         """`channel` turned idle or active; ignored if it already was."""
@@ -57,29 +58,26 @@ class StatusWatermarkValve:
         if state.is_idle == is_idle:
             return []
         state.is_idle = is_idle
-        return self._turned_idle(state) if is_idle else self._turned_active(state)
+        # Where one that resumes is the only aligned one, its watermark may be above the valve's already (FLINK-40475).
+        state.is_aligned = not is_idle and state.watermark >= self._watermark
+        return self._follow_channels()
 
-    def _turned_idle(self, state: _Channel) -> list[Watermark | WatermarkStatus]:
-        state.is_aligned = False
-        if all(channel.is_idle for channel in self._channels):
-            # No channel will move now, so everything that any of them promised counts. Older Flink did this only if
-            # the last channel held the valve back, which made the result depend on the order of the statuses.
-            given = self._rise_to(max(channel.watermark for channel in self._channels))
-            self._is_idle = True
-            return [*given, IDLE]
-        return self._rise_to_lowest()
+    def _follow_channels(self) -> list[Watermark | WatermarkStatus]:
+        unfinished = self._unfinished()
+        was_idle, self._is_idle = self._is_idle, _are_idle(unfinished)
+        if not self._is_idle:
+            # No aligned channel: nobody has caught up yet, so nothing new is known.
+            aligned = (channel.watermark for channel in unfinished if channel.is_aligned)
+            lowest = min(aligned, default=self._watermark) if unfinished else int(MAX_TIMESTAMP)
+            return [*([ACTIVE] if was_idle else []), *self._rise_to(lowest)]
+        if was_idle:
+            return []
+        # No channel will move now, so everything that any of them promised counts. Older Flink did this only if the
+        # last channel held the valve back, which made the result depend on the order of the statuses.
+        return [*self._rise_to(max(channel.watermark for channel in unfinished)), IDLE]
 
-    def _turned_active(self, state: _Channel) -> list[Watermark | WatermarkStatus]:
-        state.is_aligned = state.watermark >= self._watermark
-        turned: list[Watermark | WatermarkStatus] = [ACTIVE] if self._is_idle else []
-        self._is_idle = False
-        # Where it is the only aligned channel, its watermark may be above the valve's already (FLINK-40475).
-        return [*turned, *self._rise_to_lowest()]
-
-    def _rise_to_lowest(self) -> list[Watermark | WatermarkStatus]:
-        aligned = [channel.watermark for channel in self._channels if channel.is_aligned]
-        # No aligned channel: nobody has caught up yet, so nothing new is known.
-        return self._rise_to(min(aligned)) if aligned else []
+    def _unfinished(self) -> list[_Channel]:
+        return [channel for channel in self._channels if channel.watermark < MAX_TIMESTAMP]
 
     def _rise_to(self, timestamp: int) -> list[Watermark | WatermarkStatus]:
         if timestamp <= self._watermark:
@@ -89,9 +87,13 @@ class StatusWatermarkValve:
 
     def check(self) -> None:
         """Raises AssertionError where an invariant does not hold."""
-        assert self._is_idle == all(channel.is_idle for channel in self._channels), "idle exactly if all channels are"
+        assert self._is_idle == _are_idle(self._unfinished()), "idle exactly if all channels are that have not finished"
         for index, channel in enumerate(self._channels):
             assert not (channel.is_idle and channel.is_aligned), f"channel {index} is idle and aligned"
             if not channel.is_idle:
                 is_level = channel.watermark >= self._watermark
                 assert channel.is_aligned == is_level, f"channel {index}: aligned exactly if not behind the valve"
+
+
+def _are_idle(unfinished: list[_Channel]) -> bool:
+    return bool(unfinished) and all(channel.is_idle for channel in unfinished)
