@@ -29,8 +29,8 @@ from tests.support.saved_jobs import committed
 from tests.support.waiting import eventually
 
 KEYS = 300
-CALL_S = 0.02
-"""What one timer or window takes: all of one watermark take six seconds."""
+CALL_S = 0.008
+"""What one timer or window takes: all of one watermark take more than two seconds."""
 LONGEST_MS = 3_000
 
 

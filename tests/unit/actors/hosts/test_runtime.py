@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from actors.hosts import runtime
 from actors.hosts.local import LocalHost
 from actors.hosts.runtime import ThreadTimers
 from actors.protocol.ports import (
@@ -159,7 +160,8 @@ def test_a_second_endpoint_of_one_address_is_refused_and_leaves_no_thread(host: 
     assert threading.active_count() == threads
 
 
-def test_loops_of_several_threads_are_all_waited_for(host: LocalHost) -> None:
+def test_loops_of_several_threads_are_all_waited_for(host: LocalHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runtime, "LOOP_GRACE_S", 0.1)  # these loops do not end by themselves
     contexts: list[EndpointContext] = []
     host.spawn(scripted("a"))
     host.tell(Address("a"), lambda endpoint: contexts.append(endpoint.context))

@@ -136,11 +136,11 @@ class SlowOutput(RecordedOutput):
 @pytest.mark.parametrize("is_ordered", [True, False])
 def test_between_results_that_take_the_operators_behind_long_the_mailbox_is_looked_at(is_ordered: bool) -> None:
     output = SlowOutput()
-    with HeldOperator(capacity=1_000, is_ordered=is_ordered, output=output) as held:
+    with HeldOperator(capacity=300, is_ordered=is_ordered, output=output) as held:
         output.clock = held.context.clock
-        held.push(*range(1_000))
+        held.push(*range(300))
         held.harness.watermark(7)
-        for value in range(1_000):
+        for value in range(300):
             held.calls.give(value, f"r{value}")
         pieces = []
         while held.context.mails:
@@ -150,7 +150,7 @@ def test_between_results_that_take_the_operators_behind_long_the_mailbox_is_look
             held.operator._queue.check()
         assert pieces[0] <= 64  # before anybody knows how long they take
         assert max(pieces[1:]) <= 4
-        assert held.rows == [f"r{value}" for value in range(1_000)]
+        assert held.rows == [f"r{value}" for value in range(300)]
         assert held.output.watermarks == [7]
 
 
