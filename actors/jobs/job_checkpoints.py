@@ -106,6 +106,8 @@ class JobCheckpoints:
         self._under_way: dict[str, None] = dict.fromkeys(self._requested)
         """The savepoints that were asked for and are not done, in this order."""
         self._triggered = TriggeredCheckpoints()
+        self._recorded = recovered.recorded
+        """The directories of the checkpoints of former JobMasters, with those that cannot be read for now."""
         self._dropped: dict[int, str] = {}
         """Checkpoint -> its directory, of the last ones that were given up: tasks may still report files there."""
         self._timer: tuple[int, Cancellable] | None = None
@@ -113,6 +115,10 @@ class JobCheckpoints:
             self._store.start_from(recovered.initial)
         for checkpoint in reversed(recovered.checkpoints):
             self._delete(self._store.add(checkpoint))
+        if recovered.generation and directories.of_job:
+            kept = (*self._store.directories, *self._recorded)
+            tidy_up = partial(remove_leftovers, directories.of_job, kept, recovered.first_id)
+            services.main_thread.run_blocking(tidy_up, self._on_deleted)
 
     # -- what happens --------------------------------------------------------------------------------------------
 
@@ -221,12 +227,15 @@ class JobCheckpoints:
             text = "job %r is %s; to go on, start it from %s (execution.state-recovery.path)"
             log.warning(text, self._graph.name, status.value, self._store.latest.directory)
         leadership, pointers = self._leadership, self._pointers(self._own_directories(), ended)
+        left = self._store.directories
+        if left:
+            left += self._recorded
 
         def tidy_up() -> None:
             if leadership is not None:
                 leadership.record(pointers)
             delete_now(self._directories.of_job, deletions)
-            remove_leftovers(self._directories.of_job)
+            remove_leftovers(self._directories.of_job, left)
 
         once = Once(then)
 

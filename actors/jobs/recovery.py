@@ -29,6 +29,8 @@ class Recovered(Struct, frozen=True):
     """The first id for new checkpoints: above all that the job has used, and above that of what it starts from."""
     checkpoints: tuple[CompletedCheckpoint, ...] = ()
     """The job's own checkpoints that it can go on from, newest first, and behind them the savepoint of `stop`."""
+    recorded: tuple[str, ...] = ()
+    """The directories (URIs) of the job's own checkpoints, with those that cannot be read."""
     initial: CompletedCheckpoint | None = None
     """The savepoint or checkpoint that the user has named, if the job goes on from that."""
     ended: bytes = b""
@@ -59,7 +61,9 @@ def recover(settings: CheckpointSettings, leadership: JobLeadership | None) -> R
     first_id = pointers.next_id if initial is None else max(pointers.next_id, initial.checkpoint_id + 1)
     if leadership is not None:
         leadership.record(replace(pointers, next_id=first_id + RESERVED_IDS))
-    return Recovered(pointers.generation, first_id, checkpoints, initial, stop=pointers.stop)
+    return Recovered(
+        pointers.generation, first_id, checkpoints, pointers.directories, initial=initial, stop=pointers.stop
+    )
 
 
 def _stop_savepoint(directory: str) -> CompletedCheckpoint:

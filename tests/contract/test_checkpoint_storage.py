@@ -340,7 +340,7 @@ def test_leftovers_of_a_job_go_and_complete_checkpoints_stay(in_files: Place) ->
     writer.write(b"x" * 1_000)
     writer.close()
     of_job = in_files.directories.of_job
-    remove_leftovers(of_job)
+    remove_leftovers(of_job, [checkpoint.directory])
     assert not any("chk-3" in file for file in in_files.files())
     check_content(load(checkpoint.directory))
     discard(checkpoint)
@@ -349,6 +349,30 @@ def test_leftovers_of_a_job_go_and_complete_checkpoints_stay(in_files: Place) ->
     system, path = filesystems.resolve(of_job)
     assert system.get_file_info(path).type is fs.FileType.NotFound
     check_content(load(savepoint.directory))
+
+
+def test_what_a_job_master_had_replaced_and_not_deleted_goes_and_what_the_job_writes_now_stays(in_files: Place) -> None:
+    replaced, kept, after = (written_checkpoint(in_files, each) for each in (1, 2, 1_001))
+    for each in (3, 1_002):
+        in_files.writer(each).write(b"x" * 1_000)
+    of_job = in_files.directories.of_job
+    remove_leftovers(of_job, [kept.directory], before=1_001)
+    assert {file.split("/chk-")[1].split("/")[0] for file in in_files.files() if "/chk-" in file} == {"2", "1001", "1002"}
+    for checkpoint in (kept, after):
+        check_content(load(checkpoint.directory))
+    with pytest.raises(CheckpointError, match="does not exist"):
+        load(replaced.directory)
+
+
+def test_files_that_checkpoints_shared_go_with_the_last_of_them(in_files: Place) -> None:
+    checkpoint = written_checkpoint(in_files, 1)
+    in_files.writer(2).write_shared("orphan", __file__)
+    of_job = in_files.directories.of_job
+    remove_leftovers(of_job, [checkpoint.directory])
+    assert any("/shared/" in file for file in in_files.files())
+    check_content(load(checkpoint.directory))
+    remove_leftovers(of_job)
+    assert in_files.files() == []
 
 
 # -- damage ------------------------------------------------------------------------------------------------------

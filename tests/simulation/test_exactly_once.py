@@ -65,6 +65,30 @@ def test_a_job_that_loses_its_masters_commits_every_row_once(seed: int) -> None:
     run(seed, Faults(kills=MASTERS))
 
 
+@pytest.mark.seeds(1)
+def test_however_many_job_masters_die_a_job_has_as_many_checkpoints_as_it_retains_and_leaves_none(seed: int) -> None:
+    job = ExactlyOnceJob(seed, "stateless", options={"execution.checkpointing.num-retained": 1})
+
+    def checkpoints() -> list[str]:
+        return [path for path in job.storage.files if path.startswith("checkpoints/") and path.endswith("/_metadata")]
+
+    filesystems.mount(job.storage.name, job.storage.filesystem())
+    try:
+        cluster = SimulatedRun(compiled(job.environment), (), seed, storages=(job.storage,))
+        host = cluster.host
+        for _ in range(2):  # when a checkpoint has replaced another, which has not been deleted yet
+            host.run_until(lambda: len(checkpoints()) > 1 or not host.alive("JobMaster"))
+            for job_master in host.alive("JobMaster"):
+                host.crash(job_master.address)
+                host.run_until(lambda: len(checkpoints()) <= 1)
+        cluster.await_end()
+        cluster.shut_down()
+    finally:
+        filesystems.unmount(job.storage.name)
+    assert job.committed() == job.expected, str(job)
+    assert not [path for path in job.storage.files if path.startswith("checkpoints/")]
+
+
 @pytest.mark.seeds(3)
 def test_a_job_in_a_session_without_a_directory_loses_its_job_masters_and_commits_every_row_once(seed: int) -> None:
     run(seed, Faults(kills={"JobMaster": 0.002}), is_session=True)

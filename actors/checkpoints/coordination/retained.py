@@ -73,6 +73,12 @@ class CompletedCheckpoints:
         return tuple(each for each in self.newest_first if each is not self._initial and not each.is_savepoint)
 
     @property
+    def directories(self) -> tuple[str, ...]:
+        """URIs of all checkpoints that are not to be deleted, with those that could not be read."""
+        initial = () if self._initial is None else (self._initial,)
+        return tuple(each.directory for each in (*self._checkpoints(), *initial))
+
+    @property
     def latest(self) -> CompletedCheckpoint | None:
         """The checkpoint that the job recovers from; None if there is none."""
         return next(iter(self.newest_first), None)

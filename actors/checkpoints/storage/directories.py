@@ -22,7 +22,6 @@ from actors.checkpoints.coordination.completed import CompletedCheckpoint
 from actors.checkpoints.storage.metadata import METADATA, SHARED, encode
 from actors.checkpoints.storage.state_writers import INLINE_FILE
 from actors.storage.files import (
-    is_missing,
     reason,
     remove_directory,
     remove_files,
@@ -33,7 +32,7 @@ from flinkray.errors import CheckpointError
 from flinkray.filesystems import absolute, join
 from flinkray.types.records import JobId
 
-_CHECKPOINT = re.compile(r"chk-[0-9]+")
+_CHECKPOINT = re.compile(r"chk-([0-9]+)")
 
 
 @dataclass(frozen=True)
@@ -127,20 +126,31 @@ def delete_files(directory: str, paths: Iterable[str]) -> None:
         remove_files(resolve_for_checkpoint(directory)[0], in_files)
 
 
-def remove_leftovers(job_directory: str) -> None:
-    """Deletes checkpoints that were never completed, and the job's directory unless it has complete ones.
+def remove_leftovers(job_directory: str, kept: Iterable[str] = (), before: int | None = None) -> None:
+    """Deletes checkpoints that nobody goes on from: those that were never completed, and those whose JobMaster died when
+    a newer one had replaced them, and it had not deleted them yet.
 
-    Called after the end of a job, when nobody writes there any more. Raises what `discard` does.
+    Args:
+        kept: the directories (URIs) of checkpoints that stay.
+        before: of a job that runs, only checkpoints with ids below this go; None: the job has ended, nobody writes there
+            any more, and what is left without a checkpoint goes too.
+
+    Raises what `discard` does.
     """
     if not job_directory:
         return
     system, path = resolve_for_checkpoint(job_directory)
+    names = {posixpath.basename(directory) for directory in kept}
     try:
-        below = system.get_file_info(fs.FileSelector(path, allow_not_found=True))
-        for info in below:
-            is_checkpoint = _CHECKPOINT.fullmatch(info.base_name) is not None
-            if is_checkpoint and is_missing(system, posixpath.join(info.path, METADATA)):
-                remove_directory(system, info.path)
+        below = [info.base_name for info in system.get_file_info(fs.FileSelector(path, allow_not_found=True))]
+        checkpoints = {name: int(found[1]) for name in below if (found := _CHECKPOINT.fullmatch(name))}
+        for name, checkpoint_id in checkpoints.items():
+            if name not in names and (before is None or checkpoint_id < before):
+                discard_directory(join(job_directory, name))
+        if before is not None:
+            return
+        if names.isdisjoint(checkpoints):
+            remove_directory(system, posixpath.join(path, SHARED))
         left = system.get_file_info(fs.FileSelector(path, allow_not_found=True, recursive=True))
     except (OSError, pa.ArrowException) as error:
         raise CheckpointError(f"cannot tidy up {job_directory}: {reason(error)}") from error

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from actors.checkpoints.coordination.completed import CompletedCheckpoint
 from actors.checkpoints.storage.directories import CheckpointDirectories, write_metadata
@@ -345,6 +346,25 @@ def test_ids_go_on_above_that_of_the_savepoint_that_the_job_starts_from(tmp_path
     master.advance(1_000)
     master.run_work()
     assert [Path(each).name for each in leadership.recorded[-1].directories] == ["chk-7001"]
+
+
+def test_what_a_job_master_had_replaced_and_not_deleted_is_deleted_by_the_one_that_takes_over(tmp_path: Path) -> None:
+    def checkpoints(master: SteppedJobMaster) -> set[str]:
+        return {Path(file).parts[1] for file in master.files()}
+
+    leadership: Any = Leadership()
+    first = SteppedJobMaster(tmp_path, leadership)
+    first.advance(1_000)
+    first.run_work()
+    first.advance(1_000)
+    first.run_next()  # writes and records the second; another thread is about to delete the first
+    first.advance(1_000)  # a third has files of tasks, and no metadata
+    assert checkpoints(first) == {"chk-1", "chk-2", "chk-3"}
+    second = SteppedJobMaster(tmp_path, leadership, replace(recover(settings(), leadership), generation=1))
+    second.advance(1_000)
+    second.run_next()
+    first_id = second.checkpoints.coordinator.next_id - 1
+    assert checkpoints(second) == {"chk-2", f"chk-{first_id}"}, "what it goes on from, and its own that is under way"
 
 
 @pytest.mark.parametrize("status", [JobStatus.FINISHED, JobStatus.FAILED])

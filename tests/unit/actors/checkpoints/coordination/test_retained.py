@@ -105,6 +105,19 @@ def test_one_that_cannot_be_read_is_passed_over_and_goes_with_the_next() -> None
     assert ids(store.newest_first) == [3, 1]
 
 
+def test_what_stays_are_the_retained_the_unreadable_and_that_which_the_user_named() -> None:
+    store = CompletedCheckpoints(2)
+    initial, first, second, third = (sharing(each, []) for each in (41, 42, 43, 44))
+    store.start_from(initial)
+    for checkpoint in (first, second, third):
+        store.add(checkpoint)
+    store.add(sharing(45, [], is_savepoint=True))
+    store.set_aside(third)
+    assert store.directories == (second.directory, third.directory, initial.directory)
+    store.at_job_end(JobStatus.FINISHED, NEVER)
+    assert store.directories == (initial.directory,)
+
+
 def test_savepoints_that_were_set_aside_are_left_alone() -> None:
     store = CompletedCheckpoints(1)
     initial, savepoint = sharing(1, ["i"]), sharing(1, ["s"], is_savepoint=True)
