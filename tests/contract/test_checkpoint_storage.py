@@ -357,7 +357,11 @@ def test_what_a_job_master_had_replaced_and_not_deleted_goes_and_what_the_job_wr
         in_files.writer(each).write(b"x" * 1_000)
     of_job = in_files.directories.of_job
     remove_leftovers(of_job, [kept.directory], before=1_001)
-    assert {file.split("/chk-")[1].split("/")[0] for file in in_files.files() if "/chk-" in file} == {"2", "1001", "1002"}
+    assert {file.split("/chk-")[1].split("/")[0] for file in in_files.files() if "/chk-" in file} == {
+        "2",
+        "1001",
+        "1002",
+    }
     for checkpoint in (kept, after):
         check_content(load(checkpoint.directory))
     with pytest.raises(CheckpointError, match="does not exist"):

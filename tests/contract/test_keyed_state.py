@@ -23,6 +23,7 @@ from actors.state.keyed.backend import KeyedStateBackend
 from actors.state.rocksdb.store import RocksDbStore
 from actors.state.snapshots.pickling import with_one_nan
 from actors.state.snapshots.snapshot import OperatorSnapshot
+from actors.state.snapshots.values import is_pickled
 from flinkray.errors import CheckpointError, InvalidProgramError
 from flinkray.state.descriptors import (
     AggregatingStateDescriptor,
@@ -93,6 +94,16 @@ def restored(factory: BackendFactory, name: str, *snapshots: OperatorSnapshot) -
 
 
 # -- kinds -------------------------------------------------------------------------------------------------------
+
+
+def test_plain_values_of_no_declared_type_are_saved_without_pickle(backend: KeyedStateBackend) -> None:
+    backend.get_state(ValueStateDescriptor("value")).update(7)
+    backend.get_list_state(ListStateDescriptor("list")).add_all(["a", ("b", 1), None])
+    backend.get_map_state(MapStateDescriptor("map")).put("key", datetime.date(2024, 2, 29))
+    saved = restored_from([snapshot_of(backend, SAVEPOINT)], ALL_GROUPS)
+    values = [each for part in saved.names() for table in saved.keyed(part) for each in table["value"].to_pylist()]
+    assert len(values) == 5
+    assert not any(map(is_pickled, values))
 
 
 def test_each_key_has_its_own_value(backend: KeyedStateBackend) -> None:

@@ -127,13 +127,13 @@ def delete_files(directory: str, paths: Iterable[str]) -> None:
 
 
 def remove_leftovers(job_directory: str, kept: Iterable[str] = (), before: int | None = None) -> None:
-    """Deletes checkpoints that nobody goes on from: those that were never completed, and those whose JobMaster died when
-    a newer one had replaced them, and it had not deleted them yet.
+    """Deletes checkpoints that nobody goes on from: those that were never completed, and those that newer ones had
+    replaced when their JobMaster died before it had deleted them.
 
     Args:
         kept: the directories (URIs) of checkpoints that stay.
-        before: of a job that runs, only checkpoints with ids below this go; None: the job has ended, nobody writes there
-            any more, and what is left without a checkpoint goes too.
+        before: of a job that runs, only checkpoints with ids below this go; None: the job has ended, nobody writes
+            there any more, and shared files go with the last checkpoint.
 
     Raises what `discard` does.
     """

@@ -15,7 +15,7 @@ from actors.keys.hashes import key_columns
 from actors.keys.index import Ids, KeyIndex
 from actors.keys.state_tables import KeyedTables, state_rows
 from actors.operators.contract.operator import Operator, label_of
-from actors.operators.functions.shared_values import FrozenValues, SharedValues, pickled, unpickled
+from actors.operators.functions.shared_values import FrozenValues, SharedValues, decoded, encoded
 from actors.protocol.elements import CheckpointOptions
 from actors.state.snapshots.snapshot import KeyedTable, OperatorSnapshot, RestoredState
 from actors.user_code.errors import raise_attributed
@@ -135,7 +135,7 @@ class ReduceOperator(Operator):
         for rows in state_rows(restored.keyed(_STATE)) if restored is not None else ():
             assert rows.keys is not None
             self._index.restored_ids(rows.keys)
-            self._reduced += unpickled(rows.columns["value"])
+            self._reduced += decoded(rows.columns["value"])
         self._functions.initialize_state(restored)
 
     def close(self) -> None:
@@ -150,4 +150,4 @@ def _table(tables: KeyedTables, keys: Columns, reduced: FrozenValues[list[Any]])
     def describe(key: int) -> str:
         return f"{tables.where}: the reduced value of key {keys.slice(key, 1).to_pylist()[0]}"
 
-    return tables.make(keys, None, {"value": pickled(reduced.values, describe)}, {})
+    return tables.make(keys, None, {"value": encoded(reduced.values, describe)}, {})

@@ -8,10 +8,9 @@ from typing import Any, Generic, TypeVar
 
 import pyarrow as pa
 
-from actors.state.snapshots.pickling import dumps
+from actors.state.snapshots.values import value_of_bytes, value_to_bytes
 from flinkray.batches.row_codec import short_repr
 from flinkray.errors import CheckpointError
-from flinkray.persistence import loads
 
 Values = TypeVar("Values", list[Any], dict[Any, Any])
 
@@ -52,7 +51,7 @@ class SharedValues(Generic[Values]):
         return [frozen.values for frozen in alive]
 
 
-def pickled(values: Iterable[Any], describe: Callable[[int], str]) -> pa.Array:
+def encoded(values: Iterable[Any], describe: Callable[[int], str]) -> pa.Array:
     """Each value as bytes (large_binary).
 
     Args:
@@ -63,7 +62,7 @@ def pickled(values: Iterable[Any], describe: Callable[[int], str]) -> pa.Array:
     result: list[bytes] = []
     for value in values:
         try:
-            result.append(dumps(value))
+            result.append(value_to_bytes(value))
         except Exception as error:  # runs the value's own code
             raise CheckpointError(
                 f"{describe(len(result))} cannot be pickled for a checkpoint: {short_repr(value)}: "
@@ -72,6 +71,6 @@ def pickled(values: Iterable[Any], describe: Callable[[int], str]) -> pa.Array:
     return pa.array(result, pa.large_binary())
 
 
-def unpickled(column: pa.Array) -> list[Any]:
-    """The values that `pickled` stored."""
-    return [loads(data) for data in column.to_pylist()]
+def decoded(column: pa.Array) -> list[Any]:
+    """The values that `encoded` stored."""
+    return [value_of_bytes(data) for data in column.to_pylist()]

@@ -34,8 +34,8 @@ from actors.state.rocksdb.states import (
 from actors.state.rocksdb.store import Items, RocksDbStore, read_directory
 from actors.state.snapshots.evolution import Evolution
 from actors.state.snapshots.keyed_parts import StateFacts, StateRow, TablePart, rows_of, state_tables
-from actors.state.snapshots.pickling import dumps
 from actors.state.snapshots.snapshot import KeyedTable, NativeState, PendingPart, RestoredState
+from actors.state.snapshots.values import is_pickled, value_of_bytes, value_to_bytes
 from flinkray.persistence import has_modules, loads
 from flinkray.state.descriptors import StateDescriptor
 from flinkray.types.records import MIN_TIMESTAMP
@@ -53,7 +53,7 @@ _STATE_TYPES: dict[str, type[RocksDbState]] = {
 
 
 class RocksDbKeyedStateBackend(AbstractKeyedStateBackend):
-    """A KeyedStateBackend. Each read and write pickles, so a value that is changed must be written again."""
+    """A KeyedStateBackend. What is read is a copy, so a value that is changed must be written again."""
 
     def __init__(self, where: str, owned: range, prefix: str, clock: Clock, options: StateOptions) -> None:
         self._key = PickledCurrentKey(where)
@@ -135,10 +135,10 @@ class RocksDbKeyedStateBackend(AbstractKeyedStateBackend):
             for key, stored in store.items(region, region):
                 map_key = before.map_key(stored) if saved.kind == "map" else None
                 renewed = before.renewed(stored) if saved.has_ttl else now
-                pickled = before.pickled(stored)
+                value = before.value(stored)
                 if evolution is not None:
-                    pickled = dumps(evolution.of_pickled(pickled))
-                store.put(key, after.encode(pickled, renewed, map_key))
+                    value = value_to_bytes(evolution.of_bytes(value))
+                store.put(key, after.encode(value, renewed, map_key))
 
     # -- snapshots
 
@@ -167,8 +167,8 @@ class RocksDbKeyedStateBackend(AbstractKeyedStateBackend):
         def make_tables(items: Items, facts: StateFacts, number: int, newest_expired: int) -> Iterator[KeyedTable]:
             rows = rows_in_groups(items, owned, number, facts.kind, facts.has_ttl, newest_expired)
             if facts.column is None:
-                return state_tables(facts, where, rows, is_pickled=True)
-            return state_tables(facts, where, ((*row[:3], loads(row[3]), row[4]) for row in rows))
+                return state_tables(facts, where, rows, is_encoded=True)
+            return state_tables(facts, where, ((*row[:3], value_of_bytes(row[3]), row[4]) for row in rows))
 
         return [
             TablePart(
@@ -241,13 +241,13 @@ class RocksDbKeyedStateBackend(AbstractKeyedStateBackend):
     def _import_table(self, table: pa.Table) -> None:
         """Writes the rows of a restored table into the store."""
         facts = StateFacts.of_schema(table.schema)
-        rows = rows_of(table, facts, unpickle=False)
+        rows = rows_of(table, facts, decode=False)
         if facts.column is not None:
-            rows = ((*row[:3], dumps(row[3]), row[4]) for row in rows)
+            rows = ((*row[:3], value_to_bytes(row[3]), row[4]) for row in rows)
         self._import_rows(facts, rows)
 
     def _import_rows(self, facts: StateFacts, rows: Iterable[StateRow]) -> None:
-        """Writes rows with pickled values into the store."""
+        """Writes rows whose values are bytes into the store."""
         codec, store = Codec(facts.kind, facts.has_ttl), self._store
         number, pickler = self._restored_number(facts), self._key.pickler
         for group, key, map_key, value, renewed in rows:
@@ -258,8 +258,9 @@ class RocksDbKeyedStateBackend(AbstractKeyedStateBackend):
                 loaded = loads(map_key)
                 stored_key += pickler.dumps(loaded)
                 original = None if pickler.canonical(loaded) is loaded else map_key
-            pickled = dumps(loads(value)) if has_modules(value) else value
-            store.put(stored_key, codec.encode(pickled, renewed, original))
+            if is_pickled(value) and has_modules(value):
+                value = value_to_bytes(loads(value))
+            store.put(stored_key, codec.encode(value, renewed, original))
 
     def drop_all(self) -> None:
         if self._opened is not None:

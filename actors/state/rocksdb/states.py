@@ -3,8 +3,8 @@
 Keys of the store: key group (2 bytes), number of the state (2 bytes), pickled key, and of a list the sequence number of
 the element (8 bytes), of a map the pickled key of the entry. Values: with a time to live the time of the last renewal
 (8 bytes, epoch milliseconds); in a map a byte that says whether the original key of the entry follows, which the
-store's key may not give back (there, 1 stands for 1.0 and True as well); then the pickled value. All numbers are
-big-endian, so that the order of bytes is the order of key groups.
+store's key may not give back (there, 1 stands for 1.0 and True as well); then the value
+(`actors.state.snapshots.values`). All numbers are big-endian, so that the order of bytes is the order of key groups.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ from actors.state.keyed.kinds import (
 from actors.state.rocksdb.store import Items, RocksDbStore
 from actors.state.snapshots.keyed_parts import StateRow
 from actors.state.snapshots.pickling import KeyPickler, dumps, load_key
-from flinkray.persistence import load, loads
+from actors.state.snapshots.values import value_of_bytes, value_to_bytes
+from flinkray.persistence import load
 from flinkray.state.descriptors import StateDescriptor
 
 _RENEWED = struct.Struct(">q")
@@ -82,26 +83,26 @@ class Codec:
         self._has_ttl = has_ttl
         self._is_map = kind == "map"
 
-    def encode(self, pickled: bytes, renewed: int | None, map_key: bytes | None = None) -> bytes:
+    def encode(self, value: bytes, renewed: int | None, map_key: bytes | None = None) -> bytes:
         """
         Args:
             map_key: the pickled key of a map's entry, where the store's key does not give it back as it is.
         """
         if self._is_map:
-            pickled = (
-                _KEY_IS_CANONICAL + pickled
+            value = (
+                _KEY_IS_CANONICAL + value
                 if map_key is None
-                else _KEY_FOLLOWS + struct.pack(">I", len(map_key)) + map_key + pickled
+                else _KEY_FOLLOWS + struct.pack(">I", len(map_key)) + map_key + value
             )
-        return _RENEWED.pack(renewed) + pickled if self._has_ttl else pickled
+        return _RENEWED.pack(renewed) + value if self._has_ttl else value
 
     def renewed(self, stored: bytes) -> int | None:
         """When the value was last renewed, epoch milliseconds; None without a time to live."""
         renewed: int | None = _RENEWED.unpack_from(stored)[0] if self._has_ttl else None
         return renewed
 
-    def pickled(self, stored: bytes) -> bytes:
-        """The pickled value alone."""
+    def value(self, stored: bytes) -> bytes:
+        """The bytes of the value alone."""
         start = _RENEWED.size if self._has_ttl else 0
         if self._is_map:
             start += 1 if stored[start : start + 1] == _KEY_IS_CANONICAL else 5 + self._key_length(stored, start)
@@ -193,7 +194,7 @@ class RocksDbState(KeyedState):
 def rows_in_groups(
     items: Items, owned: range, number: int, kind: str, has_ttl: bool, newest_expired: int
 ) -> Iterator[StateRow]:
-    """The rows of one state, in the order of key groups; values and keys are pickled.
+    """The rows of one state, in the order of key groups; keys are pickled, and values are bytes.
 
     Args:
         items: the entries of the store, or of a snapshot of it.
@@ -208,7 +209,7 @@ def rows_in_groups(
                 continue
             if map_key is not None:
                 map_key = codec.map_key(stored) or map_key
-            yield group, key, map_key, codec.pickled(stored), renewed
+            yield group, key, map_key, codec.value(stored), renewed
 
 
 def _keys_in_group(items: Items, group: int, number: int, kind: str) -> Iterator[tuple[bytes, bytes | None, bytes]]:
@@ -253,17 +254,17 @@ class _RocksDbSingleValue(RocksDbState, SingleValue):
         if stored is None:
             return None
         if self._ttl is None:
-            return loads(stored)
-        pickled = self._codec.pickled(stored)
+            return value_of_bytes(stored)
+        value = self._codec.value(stored)
         if self._is_expired(stored):
             self._store.delete(key)
-            return loads(pickled) if self._returns_expired else None
+            return value_of_bytes(value) if self._returns_expired else None
         if self._renews_on_read:
-            self._store.put(key, self._codec.encode(pickled, self._now()))
-        return loads(pickled)
+            self._store.put(key, self._codec.encode(value, self._now()))
+        return value_of_bytes(value)
 
     def _write(self, value: Any) -> None:
-        encoded = self._codec.encode(dumps(value), self._now())
+        encoded = self._codec.encode(value_to_bytes(value), self._now())
         self._store.put(self._current.prefix(self._number), encoded)
         self._sweep()
 
@@ -290,20 +291,20 @@ class RocksDbListState(RocksDbState, ListKind):
         prefix = self._current.prefix(self._number)
         values = []
         for key, stored in self._store.all_of(prefix):
-            pickled = self._codec.pickled(stored)
+            value = self._codec.value(stored)
             if self._is_expired(stored):
                 self._store.delete(key)
                 if self._returns_expired:
-                    values.append(loads(pickled))
+                    values.append(value_of_bytes(value))
                 continue
-            values.append(loads(pickled))
+            values.append(value_of_bytes(value))
             if self._renews_on_read:
-                self._store.put(key, self._codec.encode(pickled, self._now()))
+                self._store.put(key, self._codec.encode(value, self._now()))
         return values
 
     def add_all(self, values: Iterable[Any]) -> None:
         prefix, now = self._current.prefix(self._number), self._now()
-        for encoded in [self._codec.encode(dumps(value), now) for value in values]:
+        for encoded in [self._codec.encode(value_to_bytes(value), now) for value in values]:
             self._store.add(prefix, prefix + SEQUENCE.pack(self._store.next_sequence()), encoded)
         self._sweep()
 
@@ -316,7 +317,7 @@ class RocksDbMapState(RocksDbState, MapKind):
 
     def get(self, key: Any) -> Any:
         stored = self._read(self._entry(key))
-        return None if stored is None else loads(self._codec.pickled(stored))
+        return None if stored is None else value_of_bytes(self._codec.value(stored))
 
     def contains(self, key: Any) -> bool:
         return self._read(self._entry(key)) is not None
@@ -324,7 +325,7 @@ class RocksDbMapState(RocksDbState, MapKind):
     def put(self, key: Any, value: Any) -> None:
         pickler = self._current.pickler
         original = None if pickler.canonical(key) is key else dumps(key)
-        encoded = self._codec.encode(dumps(value), self._now(), original)
+        encoded = self._codec.encode(value_to_bytes(value), self._now(), original)
         prefix = self._current.prefix(self._number)
         self._store.add(prefix, prefix + pickler.dumps(key), encoded)
         self._sweep()
@@ -348,7 +349,10 @@ class RocksDbMapState(RocksDbState, MapKind):
     def _decoded(self, entries: Iterator[tuple[bytes, bytes]], start: int) -> Iterator[tuple[Any, Any]]:
         for stored_key, stored in entries:
             if self._may_be_read(stored_key, stored):
-                yield load_key(self._codec.map_key(stored) or stored_key[start:]), loads(self._codec.pickled(stored))
+                yield (
+                    load_key(self._codec.map_key(stored) or stored_key[start:]),
+                    value_of_bytes(self._codec.value(stored)),
+                )
 
     def _entry(self, key: Any) -> bytes:
         return self._current.prefix(self._number) + self._current.pickler.dumps(key)
@@ -366,5 +370,5 @@ class RocksDbMapState(RocksDbState, MapKind):
             return self._returns_expired
         if self._renews_on_read:
             codec = self._codec
-            self._store.put(stored_key, codec.encode(codec.pickled(stored), self._now(), codec.map_key(stored)))
+            self._store.put(stored_key, codec.encode(codec.value(stored), self._now(), codec.map_key(stored)))
         return True

@@ -13,8 +13,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from actors.state.snapshots.values import is_pickled, value_of_bytes
 from flinkray.functions.type_hints import record_type
-from flinkray.persistence import Unpickler, loads
+from flinkray.persistence import Unpickler
 from flinkray.types.records import Kind, RecordType
 from flinkray.types.rows import Row, row_class
 from flinkray.types.value_types import named_fields
@@ -77,19 +78,19 @@ class Evolution:
         """Whether values become others at all."""
         return bool(self._names) or self._converter is not _same
 
-    def of_pickled(self, pickled: bytes) -> Any:
-        """The value of the declared type for a pickled one of the former type.
+    def of_bytes(self, data: bytes) -> Any:
+        """The value of the declared type for the bytes of one of the former type.
 
         Raises:
             TypeChangeError: it is none that can be told to be of the former type.
         """
-        if self._class is None:
-            return self.of(loads(pickled))
+        if self._class is None or not is_pickled(data):
+            return self.of(value_of_bytes(data))
         # The class has other fields now, and would not take what was pickled.
-        loaded = _ReplacingUnpickler(io.BytesIO(pickled), self._class).load()
+        loaded = _ReplacingUnpickler(io.BytesIO(data), self._class).load()
         if isinstance(loaded, _FieldsOfClass):
             return self._object(loaded.by_name(self._names))
-        return self.of(loads(pickled))
+        return self.of(value_of_bytes(data))
 
     def of(self, value: Any) -> Any:
         """The value of the declared type for one of the former type; as it is where it has not that type."""

@@ -4,7 +4,8 @@ A state is a table with a row per value, list element or map entry, ordered by k
 `group` (the key group, which is also the first column of every KEYED part, but readers get the rows without that one),
 `key` (pickled), `map_key` (pickled; maps only), `value`, and `renewed` (epoch milliseconds from which the time to live
 counts, or null). Values are in an Arrow column of the declared type where that gives each value back exactly as it was,
-else pickled. The schema's metadata says what state it is.
+else as bytes (`actors.state.snapshots.values`). The schema's metadata says what state it is, and as "pickled" whether
+values are bytes.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ import pyarrow as pa
 
 from actors.protocol.checkpoint_handles import PartKind, StatePart
 from actors.state.snapshots.evolution import Evolution, type_to_bytes
-from actors.state.snapshots.pickling import dumps
 from actors.state.snapshots.snapshot import KEY_GROUP_COLUMN, KeyedTable, PendingPart, StateWriter
+from actors.state.snapshots.values import value_of_bytes, value_to_bytes
 from flinkray.batches.numpy_arrays import from_numpy
 from flinkray.batches.row_codec import short_repr
 from flinkray.batches.value_columns import to_array, to_values
@@ -63,7 +64,7 @@ class StateFacts:
     key_type: str
     """The declared type of a map's keys, as text."""
     column: Any = field(default=None, compare=False)
-    """Arrow type of the value column; None: values are pickled."""
+    """Arrow type of the value column; None: values are bytes."""
     declared: bytes = field(default=b"", compare=False)
     """The declared type of values (`type_to_bytes`); empty where none was declared, or an earlier version wrote it."""
 
@@ -139,14 +140,14 @@ class StateTableBuilder:
 
     Args:
         where: names operator and subtask in errors.
-        is_pickled: values are pickled already, where the column is of pickled values.
+        is_encoded: values are bytes already, where the column is of bytes.
     """
 
-    def __init__(self, facts: StateFacts, where: str, is_pickled: bool = False) -> None:
+    def __init__(self, facts: StateFacts, where: str, is_encoded: bool = False) -> None:
         self._facts = facts
         self._where = where
         self._schema = facts.schema()
-        self._pickles = facts.column is None and not is_pickled
+        self._encodes = facts.column is None and not is_encoded
         self._rows: list[StateRow] = []
         self._most = _FIRST_ROWS
 
@@ -175,7 +176,7 @@ class StateTableBuilder:
 
     def _values(self, values: tuple[Any, ...], keys: tuple[bytes, ...]) -> pa.Array:
         if self._facts.column is None:
-            return pa.array([dumps(value) for value in values] if self._pickles else values, pa.binary())
+            return pa.array([value_to_bytes(value) for value in values] if self._encodes else values, pa.binary())
         try:
             return to_array(values, self._facts.column)
         except Misfit as misfit:
@@ -188,10 +189,10 @@ class StateTableBuilder:
 
 
 def state_tables(
-    facts: StateFacts, where: str, rows: Iterator[StateRow], is_pickled: bool = False
+    facts: StateFacts, where: str, rows: Iterator[StateRow], is_encoded: bool = False
 ) -> Iterator[KeyedTable]:
     """The rows as tables, so that not all are in memory at once."""
-    builder = StateTableBuilder(facts, where, is_pickled)
+    builder = StateTableBuilder(facts, where, is_encoded)
     for row in rows:
         builder.add(row)
         if builder.is_full and (table := builder.take()) is not None:
@@ -201,17 +202,17 @@ def state_tables(
 
 
 def rows_of(
-    table: pa.Table, facts: StateFacts, unpickle: bool = True, evolution: Evolution | None = None
+    table: pa.Table, facts: StateFacts, decode: bool = True, evolution: Evolution | None = None
 ) -> Iterator[StateRow]:
     """The rows of a restored table.
 
     Args:
-        unpickle: False leaves the values of a pickled column as bytes.
+        decode: False leaves the values of a column of bytes as they are.
         evolution: makes values of another type of them; raises TypeChangeError where it cannot.
     """
     values = to_values(table.column("value").combine_chunks()) if table.num_rows else []
-    if facts.column is None and unpickle:
-        values = list(map(loads if evolution is None else evolution.of_pickled, values))
+    if facts.column is None and decode:
+        values = list(map(value_of_bytes if evolution is None else evolution.of_bytes, values))
     elif evolution is not None:
         values = list(map(evolution.of, values))
     groups, keys, renewals = (table.column(name).to_pylist() for name in ("group", "key", "renewed"))

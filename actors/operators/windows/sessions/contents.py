@@ -15,7 +15,7 @@ from actors.keys.state_tables import StateRows, check_same
 from actors.operators.aggregates.accumulators import grown, renumbered
 from actors.operators.aggregates.aggregate_columns import AggregateColumns
 from actors.operators.contract.operator import OperatorContext, label_of
-from actors.operators.functions.shared_values import FrozenValues, SharedValues, pickled, unpickled
+from actors.operators.functions.shared_values import FrozenValues, SharedValues, decoded, encoded
 from actors.operators.windows.sessions.session_table import SessionIds
 from actors.operators.windows.user_functions.contents import Fold
 from actors.operators.windows.user_functions.contents_by_key import NOTHING
@@ -201,7 +201,7 @@ class FoldedSessions(SessionContents):
 
     def restore(self, part: StateRows, sessions: SessionIds) -> None:
         check_same(part, _KIND, _OF_FUNCTIONS, label_of(self._context))
-        for session, contents in zip(sessions.tolist(), unpickled(part.columns[_CONTENTS]), strict=True):
+        for session, contents in zip(sessions.tolist(), decoded(part.columns[_CONTENTS]), strict=True):
             self._contents[session] = contents
 
 
@@ -212,7 +212,7 @@ class _FrozenFolds(FrozenContents):
 
     def columns(self, sessions: SessionIds) -> dict[str, pa.Array]:
         values = (self._contents.values[session] for session in sessions.tolist())
-        return {_CONTENTS: pickled(values, lambda row: f"{self._where}: the session in cell {sessions[row]}")}
+        return {_CONTENTS: encoded(values, lambda row: f"{self._where}: the session in cell {sessions[row]}")}
 
     def metadata(self) -> dict[str, bytes]:
         return {_KIND: _OF_FUNCTIONS.encode()}

@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from actors.keys.state_tables import KeyedTables, same_rows
-from actors.operators.functions.shared_values import FrozenValues, SharedValues, pickled, unpickled
-from actors.state.snapshots.pickling import load_key
+from actors.operators.functions.shared_values import FrozenValues, SharedValues, decoded, encoded
+from actors.state.snapshots.pickling import with_one_nan
 from actors.state.snapshots.snapshot import KeyedTable
 from flinkray.batches.numpy_arrays import from_numpy
 from flinkray.batches.row_codec import short_repr
@@ -114,9 +114,9 @@ def contents_table(
     columns = {
         "start": pa.array(starts, pa.int64()),
         "place": from_numpy(np.arange(len(starts))),
-        "key": pickled(keys, lambda row: f"{tables.where}: the key of window {starts[row]}"),
+        "key": encoded(keys, lambda row: f"{tables.where}: the key of window {starts[row]}"),
         "key_group": pa.array(key_groups, pa.int32()),
-        "contents": pickled(values, lambda row: f"{tables.where}: window {starts[row]} of key {short_repr(keys[row])}"),
+        "contents": encoded(values, lambda row: f"{tables.where}: window {starts[row]} of key {short_repr(keys[row])}"),
         "fired_until": pa.array(fired_until, pa.int64()),
     }
     return tables.grouped(np.array(key_groups, np.int32), columns, {_SIZE: _description(size).encode()})
@@ -129,9 +129,9 @@ def restored_contents(tables: Iterable[pa.Table], size: int, where: str) -> Iter
         ordered = part.take(np.argsort(part.columns["place"].to_numpy(), kind="stable")).columns
         yield from zip(
             ordered["start"].to_pylist(),
-            map(load_key, ordered["key"].to_pylist()),
+            map(with_one_nan, decoded(ordered["key"])),
             ordered["key_group"].to_pylist(),
-            unpickled(ordered["contents"]),
+            decoded(ordered["contents"]),
             ordered["fired_until"].to_pylist(),
             strict=True,
         )
