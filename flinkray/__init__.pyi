@@ -19,6 +19,8 @@ from .connectors.formats.schema_registry import SchemaRegistry
 from .connectors.kafka.offsets import KafkaOffsets
 from .connectors.kafka.sink import KafkaSink
 from .connectors.kafka.source import KafkaSource
+from .connectors.postgres.lookup import PostgresLookup
+from .connectors.postgres.source import PostgresSource
 from .connectors.print.sink import PrintSink
 from .connectors.request_buffer import RequestLimits
 from .connectors.sequence.source import SequenceSource
@@ -303,6 +305,8 @@ __all__ = [
     "OutputTag",
     "PandasSource",
     "PartitionError",
+    "PostgresLookup",
+    "PostgresSource",
     "PrintSink",
     "ProcessAllWindowFunction",
     "ProcessFunction",

@@ -8,11 +8,13 @@ from typing import Any
 from flinkray.errors import MissingDependencyError
 
 _INSTALLATIONS = {
+    "adbc_driver_postgresql": 'pip install "flinkray[postgres]"',
     "aiohttp": 'pip install "flinkray[ui]"',
     "aiokafka": 'pip install "flinkray[kafka]"',
     "confluent_kafka": 'pip install "flinkray[kafka]"',
     "fastavro": 'pip install "flinkray[avro]"',
     "pandas": 'pip install "flinkray[pandas]"',
+    "psycopg": 'pip install "flinkray[postgres]"',
     "pyspark": 'pip install "flinkray[spark]" (PySpark 3.5, also on Ray) or "flinkray[spark4]" (PySpark 4)',
 }
 

@@ -2,19 +2,38 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from typing import TypeVar
 
 import pytest
 
-from tests.support.servers.kafka import KafkaBroker, ServerUnavailable, is_ci, kafka_broker
+from tests.support.servers import ServerUnavailable, is_ci
+from tests.support.servers.kafka import KafkaBroker, kafka_broker
+from tests.support.servers.postgres import PostgresServer, postgres_server
+
+Server = TypeVar("Server")
 
 
-@pytest.fixture(scope="session")
-def kafka() -> Iterator[KafkaBroker]:
+@contextlib.contextmanager
+def _or_skipped(started: AbstractContextManager[Server]) -> Iterator[Server]:
     try:
-        with kafka_broker() as broker:
-            yield broker
+        with started as server:
+            yield server
     except ServerUnavailable as unavailable:
         if is_ci():
             raise
         pytest.skip(str(unavailable))
+
+
+@pytest.fixture(scope="session")
+def kafka() -> Iterator[KafkaBroker]:
+    with _or_skipped(kafka_broker()) as broker:
+        yield broker
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    with _or_skipped(postgres_server()) as server:
+        yield server

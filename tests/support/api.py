@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -131,7 +131,11 @@ class FakeSubtaskContext:
         self.requests = 0
         self.finished: list[str] = []
         self.timers: list[tuple[int, Callable[[], None]]] = []
+        self.counts: Counter[str] = Counter()
         self.on_available: Callable[[], None] = lambda: None
+
+    def count(self, name: str, increase: int = 1) -> None:
+        self.counts[name] += increase
 
     def now_ms(self) -> int:
         return self.now

@@ -59,6 +59,7 @@ ROOMS = (
     "flinkray.connectors.kafka.clients",
     "flinkray.connectors.kafka.transactions",
     "flinkray.connectors.kafka",
+    "flinkray.connectors.postgres",
     # flinkray: programs
     "flinkray.transformations",
     "flinkray.execution",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import os
 import shutil
 import signal
 import socket
@@ -15,6 +14,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from tests.support.servers import ServerUnavailable, free_port
 from tests.support.waiting import eventually
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -26,10 +26,6 @@ POM = f"""<project xmlns="http://maven.apache.org/POM/4.0.0">
 <groupId>org.apache.kafka</groupId><artifactId>kafka_2.13</artifactId><version>{VERSION}</version>
 </dependency></dependencies></project>"""
 START_S = 90
-
-
-class ServerUnavailable(Exception):
-    """The machine cannot have the server; says what it lacks."""
 
 
 def jars() -> Path:
@@ -58,7 +54,7 @@ class KafkaBroker:
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         self._classes = str(jars() / "*")
-        self.port, controller = _free_port(), _free_port()
+        self.port, controller = free_port(), free_port()
         self._config = directory / "server.properties"
         self._config.write_text(
             "\n".join(
@@ -185,14 +181,3 @@ def kafka_broker() -> Iterator[KafkaBroker]:
             yield broker
         finally:
             broker.stop()
-
-
-def _free_port() -> int:
-    with contextlib.closing(socket.socket()) as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-def is_ci() -> bool:
-    """Whether a server that cannot be had is a failure."""
-    return bool(os.environ.get("CI"))
