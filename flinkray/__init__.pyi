@@ -20,6 +20,7 @@ from .connectors.kafka.offsets import KafkaOffsets
 from .connectors.kafka.sink import KafkaSink
 from .connectors.kafka.source import KafkaSource
 from .connectors.postgres.lookup import PostgresLookup
+from .connectors.postgres.sink import PostgresSink
 from .connectors.postgres.source import PostgresSource
 from .connectors.print.sink import PrintSink
 from .connectors.request_buffer import RequestLimits
@@ -306,6 +307,7 @@ __all__ = [
     "PandasSource",
     "PartitionError",
     "PostgresLookup",
+    "PostgresSink",
     "PostgresSource",
     "PrintSink",
     "ProcessAllWindowFunction",

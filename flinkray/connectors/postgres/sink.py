@@ -1,0 +1,113 @@
+"""Tables of PostgreSQL as a sink."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import uuid
+from collections.abc import Callable, Iterable
+from typing import Any, Literal
+
+from flinkray.connectors.committer import Committer
+from flinkray.connectors.postgres.commits import RowsCommitter, TransactionCommitter, make_table
+from flinkray.connectors.postgres.connections import PostgresError, adbc, checked_uri, control, refuse, shown
+from flinkray.connectors.postgres.target import Target, described
+from flinkray.connectors.postgres.writers import DirectWriter, RowsWriter, TransactionWriter
+from flinkray.connectors.sink import Sink, SinkWriter, SinkWriterContext
+from flinkray.errors import InvalidProgramError
+
+_NAME = "PostgresSink"
+
+
+class PostgresSink(Sink):
+    """Rows as rows of a table, which has columns of the same names; others get their defaults. Comes with
+    `flinkray[postgres]`.
+
+    Exactly once by custom: the rows between two checkpoints are kept in the later one, and when it is complete, written
+    in one transaction together with a mark in the table of commits, by which a second attempt knows that it need not.
+    Without checkpoints that is at the end of the job. At least once, each batch is written as it comes.
+
+    Values are converted as far as none is lost, text by the server to any type. A time without a zone is UTC.
+
+    Args:
+        uri: "postgresql://host:5432/database", or "host=... dbname=...", with options of libpq; shown nowhere.
+        table: its name as SQL has it, such as "orders" or 'sales."Orders"'.
+        key: the columns of a unique index: a row replaces the one that has the same values there, in those columns that
+            the rows have. None: rows are added.
+        guarantee: "exactly-once" or "at-least-once".
+        prepared: exactly once by a prepared transaction for each checkpoint and subtask, which rows go into as they
+            come, instead of rows in the checkpoint. Its locks are held until the checkpoint is complete; the server
+            needs max_prepared_transactions. Only to add rows whose columns have the types of the table's.
+        commit_table: the table of commits, which is made if it is not there.
+    """
+
+    def __init__(
+        self,
+        uri: str,
+        table: str,
+        key: str | Iterable[str] | None = None,
+        guarantee: Literal["exactly-once", "at-least-once"] = "exactly-once",
+        prepared: bool = False,
+        commit_table: str = "flinkray_commits",
+    ) -> None:
+        if not table:
+            raise InvalidProgramError(f"{_NAME}(table=...) names no table")
+        if guarantee not in ("exactly-once", "at-least-once"):
+            raise InvalidProgramError(f"{_NAME}(guarantee=...) is 'exactly-once' or 'at-least-once', not {guarantee!r}")
+        self._uri = checked_uri(uri, _NAME)
+        self._table = table
+        self._key = () if key is None else (key,) if isinstance(key, str) else tuple(key)
+        self._guarantee = guarantee
+        self._prepared = prepared
+        self._commit_table = commit_table
+        self._submission = ""
+        """Names one submission of the program, in the names of prepared transactions."""
+        if prepared and guarantee != "exactly-once":
+            raise InvalidProgramError(f"{_NAME}(prepared=True) is exactly once; leave guarantee= out")
+        if prepared and self._key:
+            raise InvalidProgramError(
+                f"{_NAME}(prepared=True) only adds rows: what replaces rows would keep them locked until the "
+                "checkpoint is complete, and the rows after it wait for that; leave prepared= out"
+            )
+
+    def __repr__(self) -> str:
+        return f"{_NAME}({self._table!r}, key={self._key!r}, guarantee={self._guarantee!r}, prepared={self._prepared})"
+
+    def prepare(self) -> PostgresSink:
+        """The sink, whose table is known to be there; makes the table of commits."""
+        adbc()  # an error names the extra before anything is started
+        with control(self._uri, _NAME, delays_s=()) as connection:
+            try:
+                self._describe(connection)
+                if self._guarantee == "exactly-once":
+                    make_table(connection, self._commit_table)
+                ((transactions,),) = connection.execute("SELECT current_setting('max_prepared_transactions')::int")
+            except Exception as error:
+                refuse(error, _NAME, f"cannot write to table {self._table!r} of {shown(self._uri)}")
+        if self._prepared and not transactions:
+            raise PostgresError(
+                f"{_NAME}(prepared=True): {shown(self._uri)} has no prepared transactions; set "
+                "max_prepared_transactions there to at least two for each subtask, or leave prepared= out"
+            )
+        prepared = copy.copy(self)
+        prepared._submission = uuid.uuid4().hex
+        return prepared
+
+    def create_writer(self, context: SinkWriterContext, restored: Any = None) -> SinkWriter:
+        if self._guarantee == "at-least-once":
+            return DirectWriter(context, self._uri, self._describe)
+        if not self._prepared:
+            return RowsWriter(context, self._uri, self._describe)
+        lineage = f"{self._submission}-{context.subtask_index}"
+        return TransactionWriter(context, self._uri, self._describe, self._commit_table, lineage, restored or [])
+
+    def create_committer(self) -> Committer | None:
+        if self._guarantee == "at-least-once":
+            return None
+        if self._prepared:
+            return TransactionCommitter(self._uri, self._commit_table)
+        return RowsCommitter(self._uri, self._commit_table, self._describe)
+
+    @property
+    def _describe(self) -> Callable[[Any], Target]:
+        return functools.partial(described, table=self._table, key=self._key)

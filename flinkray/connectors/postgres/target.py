@@ -1,0 +1,299 @@
+"""The table that a sink writes to, and how rows get into it."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from msgspec import Struct
+
+from flinkray.batches.numpy_arrays import from_numpy
+from flinkray.connectors.postgres.columns import NUMERIC, copied_type, quoted
+from flinkray.errors import InvalidProgramError, RecordError, UnknownColumnError
+
+_STAGING = "flinkray_rows"
+"""What names of temporary tables begin with; only their session sees them."""
+_NATURAL: dict[pa.DataType, str] = {
+    pa.bool_(): "boolean",
+    pa.int16(): "smallint",
+    pa.int32(): "integer",
+    pa.int64(): "bigint",
+    pa.float32(): "real",
+    pa.float64(): "double precision",
+    pa.string(): "text",
+    pa.binary(): "bytea",
+    pa.date32(): "date",
+    pa.time64("us"): "time",
+    pa.timestamp("us"): "timestamp",
+    pa.timestamp("us", "UTC"): "timestamptz",
+}
+"""What a column is staged as whose type the server has to convert."""
+
+
+class TargetColumn(Struct, frozen=True):
+    """A column of the table: `sql_type` as SQL has it; `type_id` and `element_id` as in `Column`, of the base type
+    where it is a domain; `is_required`: rows must have a value for it."""
+
+    name: str
+    sql_type: str
+    type_id: int
+    element_id: int
+    is_enum: bool
+    is_required: bool
+    is_generated: bool
+
+
+class Target(Struct, frozen=True):
+    """A table, and the columns by which a row replaces a former one (none: it never does)."""
+
+    schema: str
+    table: str
+    columns: tuple[TargetColumn, ...]
+    key: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """As SQL has it."""
+        return f"{quoted(self.schema)}.{quoted(self.table)}"
+
+    def __str__(self) -> str:
+        return f"{self.schema}.{self.table}"
+
+
+def described(connection: Any, table: str, key: Sequence[str]) -> Target:
+    """The table.
+
+    Args:
+        connection: of psycopg.
+        table: its name as a user gives it.
+    Raises:
+        InvalidProgramError: rows cannot replace others by such a key.
+        Exception: of psycopg, where there is no such table.
+    """
+    table_id, schema, name = connection.execute(
+        "SELECT pg_class.oid, nspname, relname FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace "
+        "WHERE pg_class.oid = %s::regclass",
+        (table,),
+    ).fetchone()
+    rows = connection.execute(
+        """
+        SELECT attname, format_type(atttypid, atttypmod), base.oid, base.typelem, base.typcategory, attnotnull,
+            atthasdef OR attidentity <> '', attgenerated <> '' OR attidentity = 'a'
+        FROM pg_attribute JOIN pg_type given ON given.oid = atttypid
+            JOIN pg_type base ON base.oid = CASE given.typtype WHEN 'd' THEN given.typbasetype ELSE given.oid END
+        WHERE attrelid = %s AND attnum > 0 AND NOT attisdropped ORDER BY attnum
+        """,
+        (table_id,),
+    ).fetchall()
+    columns = tuple(
+        TargetColumn(
+            name=column,
+            sql_type=sql_type,
+            type_id=type_id,
+            element_id=element_id if category == "A" else 0,
+            is_enum=category == "E",
+            is_required=is_required and not has_default,
+            is_generated=is_generated,
+        )
+        for column, sql_type, type_id, element_id, category, is_required, has_default, is_generated in rows
+    )
+    target = Target(schema, name, columns, tuple(key))
+    if key:
+        _check_key(connection, target, table_id)
+    return target
+
+
+def _check_key(connection: Any, target: Target, table_id: int) -> None:
+    names = [column.name for column in target.columns]
+    for column in target.key:
+        if column not in names:
+            raise UnknownColumnError(column, names, f"PostgresSink(key=...) of table {target}")
+    uniques = connection.execute(
+        """
+        SELECT array_agg(attname::text) FROM pg_index JOIN pg_attribute ON attrelid = indrelid AND attnum = ANY(indkey)
+        WHERE indrelid = %s AND indisunique AND indpred IS NULL AND indexprs IS NULL AND indimmediate
+            AND array_position(indkey::int2[], attnum) < indnkeyatts
+        GROUP BY indexrelid
+        """,
+        (table_id,),
+    ).fetchall()
+    if not any(set(found) == set(target.key) for (found,) in uniques):
+        columns = ", ".join(map(quoted, target.key))
+        raise InvalidProgramError(
+            f"PostgresSink(key=...): table {target} has no unique index on exactly {columns}, so that nothing says "
+            f"which row is replaced: CREATE UNIQUE INDEX ON {target.name} ({columns})"
+        )
+
+
+class _Way(Struct, frozen=True):
+    """How a column's values get into the table: cast to `arrow_type`, staged as `staged_type`, and converted by
+    `expression`; `is_direct`: they could be copied into the table itself."""
+
+    column: TargetColumn
+    arrow_type: pa.DataType
+    staged_type: str
+    expression: str
+    is_direct: bool
+
+
+class Inserts:
+    """How rows with one schema get into the table.
+
+    Args:
+        where: names the operator and its subtask in errors.
+    Raises:
+        UnknownColumnError, InvalidProgramError: the rows do not fit the table.
+    """
+
+    def __init__(self, target: Target, schema: pa.Schema, where: str) -> None:
+        self._target = target
+        self._where = where
+        self._given = schema
+        known = {column.name: column for column in target.columns}
+        for name in schema.names:
+            if name not in known:
+                raise UnknownColumnError(name, list(known), f"{where}: table {target}")
+            if known[name].is_generated:
+                raise InvalidProgramError(
+                    f"{where}: column {name!r} of table {target} is generated by the server; leave it out of the rows"
+                )
+        missing = [each.name for each in target.columns if each.is_required and each.name not in schema.names]
+        missing += [each for each in target.key if each not in schema.names and each not in missing]
+        if missing:
+            raise InvalidProgramError(
+                f"{where}: table {target} wants a value for {', '.join(missing)}, and the rows have none; their "
+                f"columns are {', '.join(schema.names)}"
+            )
+        self._ways = [_way(known[field.name], field, where) for field in schema]
+        self.schema = pa.schema([(way.column.name, way.arrow_type) for way in self._ways])
+        """The columns as they are sent."""
+
+    @property
+    def staged_columns(self) -> list[str]:
+        """The columns that the server has to convert, so that they cannot be copied into the table itself."""
+        return [way.column.name for way in self._ways if not way.is_direct]
+
+    def fitted(self, data: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows with the columns as they are sent; of rows with one key only the last.
+
+        Raises:
+            RecordError: a value does not fit its column.
+        """
+        columns = [self._cast(column, way) for column, way in zip(data.columns, self._ways, strict=True)]
+        fitted = pa.RecordBatch.from_arrays(columns, schema=self.schema)
+        return self._last_of_keys(fitted) if self._target.key else fitted
+
+    def insert(self, cursor: Any, data: pa.RecordBatch | pa.Table) -> None:
+        """Adds rows that are fitted, in the transaction of the cursor, which is one of ADBC."""
+        names = ", ".join(quoted(way.column.name) for way in self._ways)
+        if not self._target.key and not self.staged_columns:
+            cursor.adbc_ingest(self._target.table, data, mode="append", db_schema_name=self._target.schema)
+            return
+        staged = ", ".join(f"{quoted(way.column.name)} {way.staged_type}" for way in self._ways)
+        staging = f"{_STAGING}_{zlib.crc32(staged.encode()):08x}"
+        cursor.execute(f"CREATE TEMPORARY TABLE IF NOT EXISTS {staging} ({staged}) ON COMMIT DELETE ROWS")
+        cursor.execute(f"DELETE FROM pg_temp.{staging}")  # those of an insert before in the same transaction
+        cursor.adbc_ingest(staging, data, mode="append", temporary=True)
+        expressions = ", ".join(way.expression for way in self._ways)
+        cursor.execute(
+            f"INSERT INTO {self._target.name} ({names}) SELECT {expressions} FROM pg_temp.{staging}{self._conflict()}"
+        )
+
+    def _conflict(self) -> str:
+        key = self._target.key
+        if not key:
+            return ""
+        replaced = [quoted(way.column.name) for way in self._ways if way.column.name not in key]
+        action = f"UPDATE SET {', '.join(f'{each} = EXCLUDED.{each}' for each in replaced)}" if replaced else "NOTHING"
+        return f" ON CONFLICT ({', '.join(map(quoted, key))}) DO {action}"
+
+    def _cast(self, column: pa.Array, way: _Way) -> pa.Array:
+        try:
+            return column.cast(way.arrow_type)
+        except pa.ArrowException as error:
+            raise RecordError(
+                f"{self._where}: a value does not fit column {way.column.name!r} of table {self._target}, which is "
+                f"{way.column.sql_type}: {error}"
+            ) from error
+
+    def _last_of_keys(self, data: pa.RecordBatch) -> pa.RecordBatch:
+        for name in self._target.key:
+            if data.column(data.schema.get_field_index(name)).null_count:
+                raise RecordError(
+                    f"{self._where}: a row has null as {name!r}, which is a key of table {self._target}; null equals "
+                    "nothing, so that no row would ever be replaced"
+                )
+        numbered = pa.table([*data.columns, from_numpy(np.arange(len(data)))], names=[*data.schema.names, "flinkray_n"])
+        last = numbered.group_by(list(self._target.key)).aggregate([("flinkray_n", "max")])["flinkray_n_max"]
+        return data if len(last) == len(data) else data.take(last.combine_chunks().sort())
+
+
+def _way(column: TargetColumn, field: pa.Field, where: str) -> _Way:
+    """How values of the field's type get into the column: by Arrow where it can convert them, else by the server."""
+    name, given = quoted(column.name), _plain(field.type)
+    direct = copied_type(column.type_id, column.element_id, column.is_enum)
+    if column.type_id == NUMERIC and pa.types.is_integer(given):
+        return _Way(column, pa.decimal128(20, 0), column.sql_type, name, is_direct=True)
+    if column.type_id == NUMERIC and pa.types.is_decimal(given):
+        return _Way(column, given, column.sql_type, name, is_direct=True)
+    if direct is not None and _casts(given, direct):
+        return _Way(column, direct, column.sql_type, name, is_direct=True)
+    natural = _natural(given)
+    if natural is None:
+        raise InvalidProgramError(
+            f"{where}: column {column.name!r} is {field.type} in the rows and {column.sql_type} in the table, and "
+            "there is no way from one to the other; give text, such as JSON, which the server converts"
+        )
+    return _Way(column, given, natural, f"{name}::{column.sql_type}", is_direct=False)
+
+
+def _casts(given: pa.DataType, wanted: pa.DataType) -> bool:
+    """Whether Arrow's cast keeps each value or refuses it."""
+    if pa.types.is_list(given) and pa.types.is_list(wanted):
+        return _casts(given.value_type, wanted.value_type)
+    if given == wanted:
+        return True
+    kinds = (pa.types.is_integer, pa.types.is_timestamp, pa.types.is_time, pa.types.is_floating)
+    return any(kind(given) and kind(wanted) for kind in kinds) or (
+        pa.types.is_integer(given) and pa.types.is_floating(wanted)
+    )
+
+
+def _plain(given: pa.DataType) -> pa.DataType:
+    """The type without what makes no difference to a value: dictionaries, large and small, and units of time."""
+    types = pa.types
+    if types.is_dictionary(given):
+        return _plain(given.value_type)
+    if types.is_list(given) or types.is_large_list(given) or types.is_fixed_size_list(given):
+        return pa.list_(_plain(given.value_type))
+    if types.is_large_string(given) or types.is_string_view(given):
+        return pa.string()
+    if types.is_large_binary(given) or types.is_binary_view(given) or types.is_fixed_size_binary(given):
+        return pa.binary()
+    if types.is_timestamp(given):
+        return pa.timestamp("us", None if given.tz is None else "UTC")
+    if types.is_time(given):
+        return pa.time64("us")
+    if types.is_date(given):
+        return pa.date32()
+    if types.is_int8(given) or types.is_uint8(given):
+        return pa.int16()
+    if types.is_uint16(given):
+        return pa.int32()
+    if types.is_uint32(given) or types.is_uint64(given):
+        return pa.int64()
+    if types.is_null(given):
+        return pa.string()
+    return pa.float32() if types.is_float16(given) else given
+
+
+def _natural(given: pa.DataType) -> str | None:
+    if pa.types.is_list(given):
+        element = _natural(given.value_type)
+        return None if element is None else f"{element}[]"
+    if pa.types.is_decimal(given):
+        return "numeric"
+    return _NATURAL.get(given)

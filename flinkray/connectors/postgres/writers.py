@@ -1,0 +1,202 @@
+"""Writers of a PostgresSink, one for each guarantee."""
+
+from __future__ import annotations
+
+import contextlib
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+from msgspec import Struct
+
+from flinkray.batches.batch import Batch
+from flinkray.connectors.postgres.commits import (
+    Mark,
+    PostgresRows,
+    PostgresTransaction,
+    marking,
+    prepared_after,
+    roll_back,
+)
+from flinkray.connectors.postgres.connections import columnar, control, refuse, shown, tried
+from flinkray.connectors.postgres.target import Inserts, Target
+from flinkray.connectors.sink import SinkWriter, SinkWriterContext
+from flinkray.errors import InvalidProgramError, TypeMismatchError, operator_label
+from flinkray.types.records import Kind
+
+_COMPRESSED = pa.ipc.IpcWriteOptions(compression="lz4")
+
+
+class TargetWriter(SinkWriter):
+    """What writers have in common: they know the table, and fit rows to it.
+
+    Args:
+        describe: asks for the target on a psycopg connection.
+    """
+
+    def __init__(self, context: SinkWriterContext, uri: str, describe: Callable[[Any], Target]) -> None:
+        self.context = context
+        self.uri = uri
+        self.where = operator_label(context.operator_name, f"{context.subtask_index + 1} of {context.parallelism}")
+        with control(uri, self.where) as connection:
+            try:
+                self._target = describe(connection)
+            except Exception as error:
+                refuse(error, self.where, f"cannot write to {shown(uri)}")
+        self._inserts: Inserts | None = None
+        self._given: pa.Schema | None = None
+
+    def fitted(self, batch: Batch) -> tuple[Inserts, pa.RecordBatch]:
+        """The rows as they are sent, and how they get into the table."""
+        if batch.kind is Kind.OBJECT:
+            raise TypeMismatchError(
+                f"{self.where}: a table has columns, and these rows are Python objects; map them to rows first"
+            )
+        if self._inserts is None or batch.data.schema != self._given:
+            self._given = batch.data.schema
+            self._inserts = Inserts(self._target, batch.data.schema, self.where)
+        return self._inserts, self._inserts.fitted(batch.data)
+
+    def close(self) -> None: ...
+
+
+class DirectWriter(TargetWriter):
+    """At least once: each batch is a transaction."""
+
+    def __init__(self, context: SinkWriterContext, uri: str, describe: Callable[[Any], Target]) -> None:
+        super().__init__(context, uri, describe)
+        self._connection: Any = None
+
+    def write(self, batch: Batch) -> None:
+        inserts, data = self.fitted(batch)
+        what = f"cannot write {len(data)} rows to {self._target} of {shown(self.uri)}"
+        tried(lambda: self._insert(inserts, data), self.where, what, on_retry=self._count)
+
+    def close(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with contextlib.suppress(Exception):  # the server may have closed it
+                connection.close()
+
+    def _insert(self, inserts: Inserts, data: pa.RecordBatch) -> None:
+        try:
+            if self._connection is None:
+                self._connection = columnar(self.uri, self.where)
+            with self._connection.cursor() as cursor:
+                inserts.insert(cursor, data)
+            self._connection.commit()
+        except BaseException:
+            self.close()
+            raise
+
+    def _count(self) -> None:
+        self.context.count("writes_retried")
+
+
+class RowsWriter(TargetWriter):
+    """Exactly once: keeps rows for the checkpoint that commits them."""
+
+    def __init__(self, context: SinkWriterContext, uri: str, describe: Callable[[Any], Target]) -> None:
+        super().__init__(context, uri, describe)
+        self._name = uuid.uuid4().hex
+        self._streams: list[tuple[pa.BufferOutputStream, pa.ipc.RecordBatchStreamWriter]] = []
+        self._schema: pa.Schema | None = None
+
+    def write(self, batch: Batch) -> None:
+        _, data = self.fitted(batch)
+        if not self._streams or data.schema != self._schema:
+            self._schema = data.schema
+            sink = pa.BufferOutputStream()
+            self._streams.append((sink, pa.ipc.new_stream(sink, data.schema, options=_COMPRESSED)))
+        self._streams[-1][1].write_batch(data)
+
+    def prepare_commit(self, checkpoint_id: int) -> list[PostgresRows]:
+        if not self._streams:
+            return []
+        streams, self._streams = self._streams, []
+        for _, writer in streams:
+            writer.close()
+        contents = tuple(sink.getvalue().to_pybytes() for sink, _ in streams)
+        return [PostgresRows(Mark(self._name, checkpoint_id), self.where, contents)]
+
+
+class PostgresLineage(Struct, frozen=True):
+    """What names of prepared transactions begin with, and the checkpoint up to which they are committed."""
+
+    lineage: str
+    checkpoint_id: int
+
+
+class TransactionWriter(TargetWriter):
+    """Exactly once: rows go into a transaction, which the checkpoint prepares, and its completion commits.
+
+    A process that dies leaves prepared transactions behind, with locks. Those that no checkpoint has are rolled back by
+    the attempts that follow, which know them by their lineage.
+
+    Args:
+        lineage: names this writer and the attempts before it, and no other writer.
+        restored: what former writers had saved.
+    """
+
+    def __init__(
+        self,
+        context: SinkWriterContext,
+        uri: str,
+        describe: Callable[[Any], Target],
+        table: str,
+        lineage: str,
+        restored: list[PostgresLineage],
+    ) -> None:
+        super().__init__(context, uri, describe)
+        self._table = table
+        self._name = uuid.uuid4().hex
+        self._lineage = lineage
+        self._connection: Any = None
+        self._has_rows = False
+        newest = max((each.checkpoint_id for each in restored), default=0)
+        with control(uri, self.where) as connection:
+            for each in (*restored, PostgresLineage(lineage, newest)):
+                for name in prepared_after(connection, each.lineage, each.checkpoint_id):
+                    roll_back(connection, name)
+
+    def write(self, batch: Batch) -> None:
+        inserts, data = self.fitted(batch)
+        if inserts.staged_columns:
+            raise InvalidProgramError(
+                f"{self.where}: PostgresSink(prepared=True) cannot convert columns, as a temporary table has no place "
+                f"in a prepared transaction; give {', '.join(inserts.staged_columns)} in the type of table {self._target}"
+            )
+        try:
+            if self._connection is None:
+                self._connection = columnar(self.uri, self.where)
+            with self._connection.cursor() as cursor:
+                inserts.insert(cursor, data)
+            self._has_rows = True
+        except Exception as error:
+            refuse(error, self.where, f"cannot write to {self._target} of {shown(self.uri)}")
+
+    def prepare_commit(self, checkpoint_id: int) -> list[PostgresTransaction]:
+        if not self._has_rows:
+            return []
+        mark = Mark(self._name, checkpoint_id)
+        name = f"flinkray-{self._lineage}-{checkpoint_id}-{self._name}"
+        try:
+            with self._connection.cursor() as cursor:
+                cursor.execute(marking(self._table, mark))
+                cursor.fetchall()
+                cursor.execute(f"PREPARE TRANSACTION '{name}'")
+            self._connection.commit()  # of nothing, as the transaction is the server's now
+        except Exception as error:
+            refuse(error, self.where, f"cannot prepare transaction {name!r} of {shown(self.uri)}")
+        self._has_rows = False
+        return [PostgresTransaction(mark, self.where, name)]
+
+    def snapshot_state(self, checkpoint_id: int) -> PostgresLineage:
+        return PostgresLineage(self._lineage, checkpoint_id)
+
+    def close(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with contextlib.suppress(Exception):  # the server may have closed it
+                connection.close()

@@ -1,0 +1,331 @@
+"""PostgresSink against a real server."""
+
+from __future__ import annotations
+
+import datetime
+import random
+from collections.abc import Sequence
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from flinkray import (
+    InvalidProgramError,
+    JobExecutionError,
+    JobStatus,
+    PostgresSink,
+    RestartStrategies,
+    WatermarkStrategy,
+)
+from flinkray.batches.batch import Batch
+from flinkray.connectors.committer import CommitOutcome, CommitRequest, Committer
+from flinkray.connectors.postgres import connections
+from flinkray.connectors.postgres.connections import PostgresError
+from flinkray.connectors.sink import SinkWriter
+from flinkray.testing import Crash, ScriptedSource
+from tests.servers.test_kafka_source import environment, identity
+from tests.support.api import FakeSubtaskContext
+from tests.support.servers.postgres import PASSWORD, PostgresServer, end_sessions
+from tests.support.waiting import eventually
+
+pytestmark = [pytest.mark.postgres, pytest.mark.timeout(120)]
+
+WAYS: dict[str, dict[str, Any]] = {
+    "at least once": {"guarantee": "at-least-once"},
+    "by the table of commits": {},
+    "by prepared transactions": {"prepared": True},
+}
+
+
+def write(sink: PostgresSink, rows: Any, parallelism: int = 1) -> None:
+    env = environment(parallelism)
+    (env.from_arrow(rows) if isinstance(rows, pa.Table | pa.RecordBatch) else env.from_collection(rows)).sink_to(sink)
+    env.execute("write")
+
+
+def batch(numbers: Sequence[int]) -> Batch:
+    return Batch(pa.record_batch({"n": pa.array(numbers, pa.int64())}))
+
+
+def prepared_by(sink: PostgresSink, numbers: Sequence[int]) -> tuple[SinkWriter, list[Any]]:
+    """A writer, and what it has prepared for checkpoint 1."""
+    writer = sink.create_writer(FakeSubtaskContext())
+    writer.write(batch(numbers))
+    return writer, writer.prepare_commit(1)
+
+
+def outcomes(committer: Committer, committables: Sequence[Any], checkpoint_id: int) -> list[CommitOutcome]:
+    requests = [CommitRequest(each, checkpoint_id) for each in committables]
+    committer.commit(requests)
+    return [request.outcome for request in requests]
+
+
+def content(postgres: PostgresServer, table: str) -> list[Any]:
+    return sorted(postgres.execute(f"SELECT * FROM {table}"))
+
+
+DAY = datetime.datetime(2024, 2, 29, 1, 2, 3)
+VALUES: dict[str, tuple[pa.Array, Any]] = {
+    "smallint": (pa.array([7], pa.int64()), 7),
+    "int": (pa.array([7], pa.uint8()), 7),
+    "bigint": (pa.array([7], pa.int8()), 7),
+    "real": (pa.array([1.5]), 1.5),
+    "double precision": (pa.array([3], pa.int32()), 3.0),
+    "boolean": (pa.array([True]), True),
+    "text": (pa.array(["é"]).dictionary_encode(), "é"),
+    "varchar(3)": (pa.array(["abc"], pa.large_string()), "abc"),
+    "bytea": (pa.array([b"a"], pa.large_binary()), b"a"),
+    "numeric(10,2)": (pa.array([Decimal("-1.50")]), Decimal("-1.50")),
+    "numeric(11,2)": (pa.array([12], pa.int64()), Decimal("12.00")),
+    "numeric(12,2)": (pa.array([1.25]), Decimal("1.25")),
+    "numeric": (pa.array(["3.14159"]), Decimal("3.14159")),
+    "date": (pa.array([DAY.date()]), DAY.date()),
+    "time": (pa.array([DAY.time()]), DAY.time()),
+    "timestamp": (pa.array([DAY], pa.timestamp("ms")), DAY),
+    "timestamp(3)": (pa.array([DAY], pa.timestamp("ms", "UTC")), DAY),
+    "timestamptz": (pa.array([DAY], pa.timestamp("ms", "Asia/Tokyo")), DAY.replace(tzinfo=datetime.UTC)),
+    "timestamptz(3)": (pa.array([DAY], pa.timestamp("ms")), DAY.replace(tzinfo=datetime.UTC)),
+    "json": (pa.array(['{"a": 1}']), {"a": 1}),
+    "jsonb": (pa.array(['{"a": 1}']), {"a": 1}),
+    "uuid::text": (pa.array(["00000000-0000-0000-0000-00000000000a"]), "00000000-0000-0000-0000-00000000000a"),
+    "feeling": (pa.array(["glad"]), "glad"),
+    "interval": (pa.array(["2 days"]), datetime.timedelta(days=2)),
+    "int[]": (pa.array([[1, None]], pa.list_(pa.int64())), [1, None]),
+    "numeric(5,1)[]": (pa.array([[Decimal("1.5"), None]]), [Decimal("1.5"), None]),
+}
+
+
+def test_values_are_converted_to_the_types_of_columns(postgres: PostgresServer) -> None:
+    postgres.execute("CREATE TYPE feeling AS ENUM ('glad', 'sad')")
+    names = [f"c{number}" for number in range(len(VALUES))]
+    types = [sql.removesuffix("::text") for sql in VALUES]
+    columns = ", ".join(f"{name} {sql}" for name, sql in zip(names, types, strict=True))
+    table = postgres.create_table(f"({columns}, other int DEFAULT 5)")
+    arrays = [pa.concat_arrays([array, pa.nulls(1, array.type)]) for array, _ in VALUES.values()]
+    write(PostgresSink(postgres.uri, table), pa.table(arrays, names=names))
+    found = postgres.execute(f"SELECT {', '.join(names)}, other FROM {table} ORDER BY c0")
+    for name, value, (sql, (_, expected)) in zip(names, found[0], VALUES.items(), strict=False):
+        assert (str(value) if sql.endswith("::text") else value) == expected, (name, sql)
+    assert found[1] == (*[None] * len(VALUES), 5)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_rows_are_added(postgres: PostgresServer, way: str) -> None:
+    schema = f"s{random.randrange(10**9)}"
+    postgres.execute(f'CREATE SCHEMA {schema}; CREATE TABLE {schema}."My ""Table""" (n bigint, "a b" text)')
+    table = f'{schema}."My ""Table"""'
+    write(PostgresSink(postgres.uri, table, **WAYS[way]), [{"n": n, "a b": str(n)} for n in range(100)], 2)
+    assert content(postgres, table) == [(n, str(n)) for n in range(100)]
+
+
+@pytest.mark.parametrize("way", ["at least once", "by the table of commits"])
+def test_the_last_row_of_a_key_replaces_those_before_in_the_columns_that_it_has(
+    postgres: PostgresServer, way: str
+) -> None:
+    table = postgres.create_table("(a int, b text, n int, kept int DEFAULT 1, PRIMARY KEY (b, a))")
+    postgres.execute(f"INSERT INTO {table} VALUES (0, 'x', -1, 9)")
+    rows = [{"a": n % 3, "b": "x", "n": n} for n in range(1_000)]
+    write(PostgresSink(postgres.uri, table, key=["a", "b"], **WAYS[way]), rows)
+    assert content(postgres, table) == [(0, "x", 999, 9), (1, "x", 997, 1), (2, "x", 998, 1)]
+    keys = postgres.create_table("(n int PRIMARY KEY)")
+    write(PostgresSink(postgres.uri, keys, key="n", **WAYS[way]), [{"n": n % 3} for n in range(9)])
+    assert content(postgres, keys) == [(0,), (1,), (2,)]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_what_a_job_that_fails_and_starts_again_writes(postgres: PostgresServer, tmp_path: Path, way: str) -> None:
+    table = postgres.create_table("(value bigint)")
+    env = environment(1, **{"execution.checkpointing.dir": str(tmp_path)})
+    env.enable_checkpointing(20)
+    env.set_restart_strategy(RestartStrategies.fixed_delay_restart(9, 10))
+    steps: list[Any] = list(range(400))
+    for place in (350, 250, 100):
+        steps.insert(place, Crash)
+    env.from_source(ScriptedSource(steps), WatermarkStrategy.no_watermarks(), "steps").sink_to(
+        PostgresSink(postgres.uri, table, **WAYS[way])
+    )
+    env.execute("write")
+    found = [n for (n,) in content(postgres, table)]
+    assert found == list(range(400)) if way != "at least once" else set(found) == set(range(400))
+    assert postgres.execute("SELECT gid FROM pg_prepared_xacts") == []
+
+
+@pytest.mark.parametrize("way", ["by the table of commits", "by prepared transactions"])
+def test_what_is_committed_twice_is_there_once(postgres: PostgresServer, way: str) -> None:
+    table = postgres.create_table("(n bigint)")
+    sink = PostgresSink(postgres.uri, table, **WAYS[way]).prepare()
+    writer, committables = prepared_by(sink, [1, 2])
+    committer = sink.create_committer()
+    assert committer is not None
+    assert outcomes(committer, committables, 1) == [CommitOutcome.COMMITTED]
+    assert outcomes(committer, committables, 1) == [CommitOutcome.ALREADY_COMMITTED]
+    # Also after a later checkpoint, and where another committer does it.
+    writer.write(batch([3]))
+    assert outcomes(committer, writer.prepare_commit(2), 2) == [CommitOutcome.COMMITTED]
+    another = sink.create_committer()
+    assert another is not None
+    assert outcomes(another, committables, 1) == [CommitOutcome.ALREADY_COMMITTED]
+    assert content(postgres, table) == [(1,), (2,), (3,)]
+    for each in (writer, committer, another):
+        each.close()
+
+
+def test_rows_that_a_lost_connection_kept_from_being_committed_are_committed_later(postgres: PostgresServer) -> None:
+    table = postgres.create_table("(n bigint)")
+    sink = PostgresSink(postgres.uri, table).prepare()
+    writer, first = prepared_by(sink, [1])
+    committer = sink.create_committer()
+    assert committer is not None
+    assert outcomes(committer, first, 1) == [CommitOutcome.COMMITTED]
+    end_sessions(postgres.uri, "flinkray operator")
+    writer.write(batch([2]))
+    second = writer.prepare_commit(2)
+    assert outcomes(committer, second, 2) == [CommitOutcome.RETRY_LATER]
+    assert outcomes(committer, second, 2) == [CommitOutcome.COMMITTED]
+    assert content(postgres, table) == [(1,), (2,)]
+    committer.close()
+
+
+def test_prepared_transactions_that_no_checkpoint_has_are_rolled_back_by_the_next_attempt(
+    postgres: PostgresServer,
+) -> None:
+    table = postgres.create_table("(n bigint)")
+    sink = PostgresSink(postgres.uri, table, prepared=True).prepare()
+    writer, committed = prepared_by(sink, [1])
+    state = writer.snapshot_state(1)
+    writer.write(batch([2]))
+    writer.prepare_commit(2)
+    writer.close()
+    assert len(postgres.execute("SELECT gid FROM pg_prepared_xacts")) == 2
+    sink.create_writer(FakeSubtaskContext(), [state]).close()
+    committer = sink.create_committer()
+    assert committer is not None
+    assert outcomes(committer, committed, 1) == [CommitOutcome.COMMITTED]
+    assert postgres.execute("SELECT gid FROM pg_prepared_xacts") == []
+    assert content(postgres, table) == [(1,)]
+
+
+def test_a_prepared_transaction_that_somebody_rolled_back_is_an_error_and_no_loss_in_silence(
+    postgres: PostgresServer,
+) -> None:
+    table = postgres.create_table("(n bigint)")
+    sink = PostgresSink(postgres.uri, table, prepared=True).prepare()
+    writer, committables = prepared_by(sink, [1])
+    writer.close()
+    committer = sink.create_committer()
+    assert committer is not None
+    committer.abort(committables)
+    committer.abort(committables)
+    with pytest.raises(PostgresError, match=r"'Source: test' \(subtask 1 of 1\).*checkpoint 1 are lost.*earlier check"):
+        outcomes(committer, committables, 1)
+
+
+def wrong(postgres: PostgresServer) -> dict[str, tuple[dict[str, Any], dict[str, Any], str]]:
+    """Arguments of a sink, a row, and what is said about them."""
+    table = postgres.create_table(
+        "(n int PRIMARY KEY, m int NOT NULL, s text, g int GENERATED ALWAYS AS (n + 1) STORED)"
+    )
+    refused, other = postgres.uri_of("tester", "s3cret"), {"n": 1, "m": 1}
+    return {
+        "no such table": ({"table": "absent"}, other, "cannot write to table 'absent' of 127.*no such table"),
+        "wrong password": ({"table": table, "uri": refused}, other, "authentication failed.*user or password"),
+        "no unique index": (
+            {"table": table, "key": ["m"]},
+            other,
+            'no unique index on exactly "m".*CREATE UNIQUE INDEX',
+        ),
+        "no such key": ({"table": table, "key": "nn"}, other, "no column 'nn'; did you mean 'n'"),
+        "no such column": ({"table": table}, {**other, "mm": 1}, "'Sink: .*no column 'mm'; did you mean 'm'"),
+        "a value lacks": ({"table": table}, {"n": 1}, "wants a value for m, and the rows have none"),
+        "a key lacks": ({"table": table, "key": "n"}, {"m": 1}, "wants a value for n"),
+        "generated": ({"table": table}, {**other, "g": 1}, "'g' of table public.table_.* is generated by the server"),
+        "too large": ({"table": table}, {**other, "n": 2**40}, "does not fit column 'n' of table .*which is integer"),
+        "no way": (
+            {"table": table},
+            {**other, "s": {"a": 1}},
+            "column 's' is struct.* in the rows and text in the table",
+        ),
+        "null": ({"table": table}, {"n": 1, "m": None}, 'null value in column "m".*may not be null has no value'),
+        "null as a key": ({"table": table, "key": "n"}, {"n": None, "m": 1}, "a row has null as 'n', which is a key"),
+        "what the server cannot convert": (
+            {"table": table},
+            {**other, "n": "x"},
+            "invalid input syntax for type integer",
+        ),
+    }
+
+
+def test_what_is_wrong_is_said_with_the_way_out_and_without_secrets(postgres: PostgresServer) -> None:
+    for name, (given, row, message) in wrong(postgres).items():
+        sink = PostgresSink(**{"uri": postgres.uri, "guarantee": "at-least-once", **given})
+        with pytest.raises((JobExecutionError, InvalidProgramError, PostgresError), match=f"(?s){message}") as caught:
+            write(sink, [row])
+        shown = f"{caught.value}{caught.value!r}{sink!r}"
+        assert not any(secret in shown for secret in ("s3cret", PASSWORD, "pa55")), name
+
+
+def test_an_error_while_rows_are_written_names_operator_subtask_and_table(postgres: PostgresServer) -> None:
+    table = postgres.create_table("(n int PRIMARY KEY)")
+    message = rf"'Sink: .*' \(subtask 1 of 1\): cannot write 2 rows to public.{table} of 127.*there already; key="
+    with pytest.raises(JobExecutionError, match=message):
+        write(PostgresSink(postgres.uri, table, guarantee="at-least-once"), [{"n": 1}, {"n": 1}])
+    with pytest.raises(JobExecutionError, match=r"'Sink: .*' \(subtask 1 of 1\): cannot commit checkpoint .*already"):
+        write(PostgresSink(postgres.uri, table), [{"n": 1}, {"n": 1}])
+    with pytest.raises(
+        JobExecutionError, match=r"prepared=True\) cannot convert columns.* give n in the type of table"
+    ):
+        write(PostgresSink(postgres.uri, table, prepared=True), [{"n": "1"}])
+
+
+def test_a_table_that_is_locked_is_waited_for_and_named(
+    postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "RETRY_DELAYS_S", (0.01, 0.01))
+    table = postgres.create_table("(n bigint)")
+    uri = f"{postgres.uri}?options=-c%20lock_timeout%3D50"
+    sink = PostgresSink(uri, table, guarantee="at-least-once").prepare()
+    context = FakeSubtaskContext()
+    writer = sink.create_writer(context)
+    with postgres.locked(table), pytest.raises(PostgresError, match=r"lock timeout.*somebody else has locked"):
+        writer.write(batch([1]))
+    assert context.counts == {"writes_retried": 2}
+    writer.write(batch([2]))
+    assert content(postgres, table) == [(2,)]
+    writer.close()
+
+
+def test_a_server_that_is_away_for_a_while_is_waited_for(
+    postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "RETRY_DELAYS_S", (0.01,) * 400)
+    table = postgres.create_table("(n bigint)")
+    sink = PostgresSink(postgres.uri, table, guarantee="at-least-once")
+    monkeypatch.setattr(PostgresSink, "prepare", identity)
+    env = environment(1)
+    env.from_collection([{"n": n} for n in range(10)]).sink_to(sink)
+    postgres.stop()
+    try:
+        client = env.execute_async("write")
+        eventually(client.status, lambda status: status is JobStatus.RUNNING)
+    finally:
+        postgres.start()
+    client.result(60)
+    assert content(postgres, table) == [(n,) for n in range(10)]
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"uri": ""}, "takes 'postgresql://"),
+        ({"table": ""}, "names no table"),
+        ({"guarantee": "once"}, "'exactly-once' or 'at-least-once', not 'once'"),
+        ({"prepared": True, "guarantee": "at-least-once"}, "is exactly once"),
+        ({"prepared": True, "key": "a"}, "only adds rows"),
+    ],
+)
+def test_arguments_that_mean_nothing_are_refused(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidProgramError, match=message):
+        PostgresSink(**{"uri": "postgresql://x", "table": "t", **given})
