@@ -275,7 +275,7 @@ def test_an_error_while_rows_are_written_names_operator_subtask_and_table(postgr
     with pytest.raises(JobExecutionError, match=r"'Sink: .*' \(subtask 1 of 1\): cannot commit checkpoint .*already"):
         write(PostgresSink(postgres.uri, table), [{"n": 1}, {"n": 1}])
     with pytest.raises(
-        JobExecutionError, match=r"prepared=True\) cannot convert columns.* give n in the type of table"
+        JobExecutionError, match=r"prepared=True\) cannot convert columns.* give n as table public.table_"
     ):
         write(PostgresSink(postgres.uri, table, prepared=True), [{"n": "1"}])
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import functools
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -216,7 +215,8 @@ def test_a_job_that_waits_for_a_locked_table_can_be_cancelled_at_once(
     source.prepare()
     env = environment(1)
     env.from_source(source, WatermarkStrategy.no_watermarks(), "rows").print()
-    monkeypatch.setattr(PostgresSource, "_splits", functools.partial(list, source._splits(1)))
+    splits = source._splits(1)
+    monkeypatch.setattr(PostgresSource, "_splits", lambda *_: splits)
     with postgres.locked(table):
         client = env.execute_async("read")
         eventually(lambda: postgres.execute(waiting))
@@ -279,7 +279,8 @@ def test_a_table_that_goes_while_it_is_read_is_an_error_that_names_it(
     table = filled(postgres, 10)
     source = PostgresSource(postgres.uri, table)
     source.prepare()
-    monkeypatch.setattr(PostgresSource, "_splits", functools.partial(list, source._splits(1)))
+    splits = source._splits(1)
+    monkeypatch.setattr(PostgresSource, "_splits", lambda *_: splits)
     postgres.execute(f"DROP TABLE {table}")
     with pytest.raises(JobExecutionError, match=rf"cannot read ONLY {table}@0 of 127\.0.*no such table"):
         list(stream(source).execute_and_collect())
@@ -291,7 +292,7 @@ def test_a_table_that_goes_while_it_is_read_is_an_error_that_names_it(
         ({"uri": ""}, "takes 'postgresql://"),
         ({"query": "SELECT 1"}, "either table= or query="),
         ({"table": None, "query": "SELECT 1"}, "needs key="),
-        ({"table": None, "query": "SELECT 1", "key": "a", "where": "b"}, "says itself which"),
+        ({"table": None, "query": "SELECT 1", "key": "a", "where": "b"}, "itself says which"),
     ],
 )
 def test_arguments_that_mean_nothing_are_refused(given: dict[str, Any], message: str) -> None:

@@ -133,13 +133,14 @@ _SETTINGS = (
 def _complete(uri: str, where: str) -> str:
     """The address with what it leaves open: whoever looks at the server's sessions sees whose they are."""
     package = psycopg()
-    try:
+    given = None
+    with contextlib.suppress(package.Error):  # its text has the address, and so the password
         given = package.conninfo.conninfo_to_dict(uri)
-    except package.Error:  # its text has the address, and so the password
+    if given is None:
         raise InvalidProgramError(
             f"{where}: uri= is no address of PostgreSQL, such as 'postgresql://host:5432/database'; what is "
             "special in a user or password is written as %40 for '@'"
-        ) from None
+        )
     ours = {"connect_timeout": CONNECT_TIMEOUT_S, "application_name": f"flinkray {where}"[:63]}
     return str(package.conninfo.make_conninfo(uri, **{key: value for key, value in ours.items() if key not in given}))
 

@@ -165,7 +165,7 @@ class TransactionWriter(TargetWriter):
         if inserts.staged_columns:
             raise InvalidProgramError(
                 f"{self.where}: PostgresSink(prepared=True) cannot convert columns, as a temporary table has no place "
-                f"in a prepared transaction; give {', '.join(inserts.staged_columns)} in the type of table {self._target}"
+                f"in a prepared transaction; give {', '.join(inserts.staged_columns)} as table {self._target} has it"
             )
         try:
             if self._connection is None:
