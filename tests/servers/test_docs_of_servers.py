@@ -9,19 +9,42 @@ from pathlib import Path
 import pytest
 
 from tests.support.servers.kafka import KafkaBroker
+from tests.support.servers.postgres import PostgresServer
 
 DOCS = Path(__file__).parents[2] / "docs" / "connectors"
+
+
+def run(page: str, replaced: dict[str, str]) -> None:
+    """Runs the program of a page with the tests' own servers and names."""
+    (program,) = re.findall(r"```python\n(.*?)```", (DOCS / page).read_text(encoding="utf-8"), re.DOTALL)
+    for shown, here in replaced.items():
+        assert shown in program
+        program = program.replace(shown, here)
+    exec(compile(program, page, "exec"), {"__name__": "__main__"})
 
 
 @pytest.mark.kafka
 def test_the_program_about_kafka(kafka: KafkaBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     orders, totals = kafka.create_topic(), kafka.create_topic()
     kafka.write(orders, [json.dumps({"user": user, "cents": 10}).encode() for user in "abba"], timestamp=1_000)
-    (program,) = re.findall(r"```python\n(.*?)```", (DOCS / "kafka.md").read_text(encoding="utf-8"), re.DOTALL)
-    for shown, here in (("localhost:9092", kafka.servers), ('"orders"]', f'"{orders}"]'), ('"totals"', f'"{totals}"')):
-        assert shown in program
-        program = program.replace(shown, here)
     monkeypatch.setenv("FLINKRAY_EXECUTION_TARGET", "local")
-    exec(compile(program, "kafka.md", "exec"), {"__name__": "__main__"})
+    run("kafka.md", {"localhost:9092": kafka.servers, '"orders"]': f'"{orders}"]', '"totals"': f'"{totals}"'})
     found = [json.loads(message.value()) for message in kafka.read(totals, 2)]
     assert sorted((each["user"], each["cents"]) for each in found) == [("a", 20), ("b", 20)]
+
+
+@pytest.mark.postgres
+def test_the_program_about_postgresql(postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    postgres.execute(
+        """
+        CREATE TABLE orders (id int, customer int, cents int, placed timestamptz);
+        CREATE TABLE customers (id int PRIMARY KEY, country text);
+        CREATE TABLE sales (country text, window_start bigint, cents bigint, PRIMARY KEY (country, window_start));
+        INSERT INTO customers VALUES (1, 'NZ'), (2, 'PE');
+        INSERT INTO orders SELECT i, i % 2 + 1, 10, '1970-01-01 12:00 UTC' FROM generate_series(1, 99) AS i;
+        INSERT INTO sales VALUES ('NZ', 0, 7)
+        """
+    )
+    monkeypatch.setenv("FLINKRAY_EXECUTION_TARGET", "local")
+    run("postgres.md", {"postgresql://localhost/shop": postgres.uri})
+    assert sorted(postgres.execute("SELECT * FROM sales")) == [("NZ", 0, 490), ("PE", 0, 500)]

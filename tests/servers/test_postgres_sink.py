@@ -189,6 +189,24 @@ def test_rows_that_a_lost_connection_kept_from_being_committed_are_committed_lat
     committer.close()
 
 
+@pytest.mark.parametrize("way", ["by the table of commits", "by prepared transactions"])
+def test_a_commit_waits_for_a_server_that_is_away(postgres: PostgresServer, way: str) -> None:
+    table = postgres.create_table("(n bigint)")
+    sink = PostgresSink(postgres.uri, table, **WAYS[way]).prepare()
+    writer, committables = prepared_by(sink, [1])
+    committer = sink.create_committer()
+    assert committer is not None
+    postgres.stop()
+    try:
+        assert outcomes(committer, committables, 1) == [CommitOutcome.RETRY_LATER]
+    finally:
+        postgres.start()
+    assert outcomes(committer, committables, 1) == [CommitOutcome.COMMITTED]
+    assert content(postgres, table) == [(1,)]
+    writer.close()
+    committer.close()
+
+
 def test_prepared_transactions_that_no_checkpoint_has_are_rolled_back_by_the_next_attempt(
     postgres: PostgresServer,
 ) -> None:

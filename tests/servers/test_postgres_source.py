@@ -137,6 +137,8 @@ def test_partitions_and_tables_that_inherit_are_read_once_each(postgres: Postgre
     postgres.execute(f"CREATE TABLE {base}_more (extra int) INHERITS ({base})")
     postgres.execute(f"INSERT INTO {base}_more SELECT i FROM generate_series(5, 9) AS i")
     assert numbers(PostgresSource(postgres.uri, base)) == list(range(10))
+    postgres.execute(f"CREATE MATERIALIZED VIEW {base}_view AS SELECT n + 1 AS n FROM {base}")
+    assert numbers(PostgresSource(postgres.uri, f"{base}_view")) == list(range(1, 11))
 
 
 def test_only_columns_and_rows_that_are_asked_for_are_read(postgres: PostgresServer) -> None:

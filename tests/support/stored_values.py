@@ -74,6 +74,11 @@ from flinkray.connectors.feedback.source import _HeadSplit
 from flinkray.connectors.files.commits import AbandonedFiles, FileCommittable
 from flinkray.connectors.kafka.enumerator import KafkaEnumeratorState, KafkaSplit
 from flinkray.connectors.kafka.transactions.coordinators import KafkaTransaction
+from flinkray.connectors.postgres.columns import Column
+from flinkray.connectors.postgres.commits import Mark, PostgresRows, PostgresTransaction
+from flinkray.connectors.postgres.settings import PostgresSourceSettings
+from flinkray.connectors.postgres.splits import PostgresSplit
+from flinkray.connectors.postgres.writers import PostgresLineage
 from flinkray.connectors.source import SourceProgress
 from flinkray.errors import DamagedCheckpointError, ErrorInfo
 from flinkray.latencies import LatencyStatistics
@@ -104,6 +109,13 @@ def examples() -> dict[str, Any]:
         "given by a reader": (SourceBatch(Batch(ROWS), "split"), SourceProgress("split", Timestamp(7), True)),
         "transactions": [KafkaTransaction("orders-0-7-0123456789ab", 4, 0)],
         "partitions": KafkaEnumeratorState(frozenset({("orders", 0)}), (KafkaSplit("orders", 1, 5, 9),)),
+        "parts of a table": [PostgresSplit("ONLY t@0", "ONLY t", "page", 0, None, 65_537)],
+        "what is read of a table": PostgresSourceSettings("host=h", "t", "t", (Column("n", 20, -1),), "n > 1", None),
+        "rows of a checkpoint": [
+            PostgresRows(Mark("w", 1), "sink", (b"x",)),
+            PostgresTransaction(Mark("w", 2), "sink", "flinkray-s-0-2-w"),
+            PostgresLineage("s-0", 1),
+        ],
         "rows": [Row(a=1, b=Row(2, 3)), Row("x"), Row(), RowKind.UPDATE_AFTER],
         "windows": {Window(0, 5): GlobalWindow(), "tag": OutputTag("late")},
         "one of two": TaggedUnion(True, Row(n=1)),

@@ -159,10 +159,9 @@ class TransactionCommitter(Committer):
                     if not self._commit(connection, transaction):
                         request.already_committed()
             except Exception as error:
-                cause = error.__cause__ if isinstance(error, PostgresError) and error.__cause__ else error
-                if not is_transient(cause):
+                if not is_transient(error):
                     refuse(error, transaction.where, what)
-                request.retry_later(f"{transaction.where}: {what}: {explained(cause)}")
+                request.retry_later(f"{transaction.where}: {what}: {explained(error)}")
 
     def abort(self, committables: Sequence[PostgresTransaction]) -> None:
         if committables:

@@ -13,6 +13,7 @@ from typing import Any, NoReturn, TypeVar
 
 from flinkray.errors import FlinkrayError, InvalidProgramError
 from flinkray.extras import import_package
+from flinkray.redaction import redacted
 
 log = logging.getLogger(__name__)
 
@@ -20,8 +21,15 @@ T = TypeVar("T")
 
 RETRY_DELAYS_S = (0.2, 1.0, 3.0, 10.0)
 """How long to wait before each further try of what may succeed later: a server that starts again takes some seconds."""
-CONNECT_TIMEOUT_S = 10
-LOCK_TIMEOUT_S = 30
+_CONNECTION_OPTIONS = {
+    "connect_timeout": 10,
+    # A server whose machine is gone says nothing: without these it would be waited for for hours.
+    "keepalives_idle": 30,
+    "keepalives_interval": 10,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 60_000,
+}
+LOCK_TIMEOUT_S = 10
 """How long a statement waits for a table or row that somebody else has locked, unless its role or database says."""
 _TRANSIENT = ("08", "57P01", "57P02", "57P03", "40001", "40P01", "55P03", "53300")
 """Beginnings of SQLSTATEs after which the same may succeed: lost connections, a server that ends or starts,
@@ -45,6 +53,7 @@ _TEXTS = {
     "Connection refused": "no server answers there; does it run, and is it reachable from here?",
     "timeout expired": "no server answers there in time; does it run, and is it reachable from here?",
     "resolve host": "the name of the host is not known",
+    "Name or service not known": "the name of the host is not known",
     "could not translate host name": "the name of the host is not known",
     "authentication failed": _HINTS["28"],
     "no password supplied": _HINTS["28"],
@@ -141,7 +150,7 @@ def _complete(uri: str, where: str) -> str:
             f"{where}: uri= is no address of PostgreSQL, such as 'postgresql://host:5432/database'; what is "
             "special in a user or password is written as %40 for '@'"
         )
-    ours = {"connect_timeout": CONNECT_TIMEOUT_S, "application_name": f"flinkray {where}"[:63]}
+    ours = {**_CONNECTION_OPTIONS, "application_name": f"flinkray {where}"[:63]}
     return str(package.conninfo.make_conninfo(uri, **{key: value for key, value in ours.items() if key not in given}))
 
 
@@ -164,6 +173,7 @@ def sqlstate(error: BaseException) -> str:
 
 def is_transient(error: BaseException) -> bool:
     """Whether trying again may help."""
+    error = _of_client(error)
     state = sqlstate(error)
     if state:
         return state.startswith(_TRANSIENT)
@@ -177,8 +187,14 @@ def is_transient(error: BaseException) -> bool:
     )
 
 
+def _of_client(error: BaseException) -> BaseException:
+    """The client's own error behind a PostgresError."""
+    return error.__cause__ if isinstance(error, PostgresError) and error.__cause__ is not None else error
+
+
 def explained(error: BaseException) -> str:
     """An error of a client, with what can be done about it."""
+    error = _of_client(error)
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     text = " ".join(lines).rstrip(" .") or type(error).__name__
     state = sqlstate(error)
@@ -223,6 +239,6 @@ def tried(
             delay = next(delays, None) if is_transient(error) else None
             if delay is None or ended.is_set():
                 refuse(error, where, what)
-            log.warning("%s: %s: %s; trying again in %s s", where, what, explained(error), delay)
+            log.warning("%s: %s: %s; trying again in %s s", where, what, redacted(explained(error)), delay)
             on_retry()
             ended.wait(delay)

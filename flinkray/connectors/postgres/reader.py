@@ -38,7 +38,7 @@ _IN_ORDER_OF_PAGES = ", ".join(
 
 
 class PostgresReader(SplitListReader[PostgresSplit]):
-    """One split after another, each on a thread of its own; all of them use one connection, unless it breaks."""
+    """One split after another, each on a thread of its own; they use one connection, unless it breaks."""
 
     def __init__(self, context: SourceReaderContext, settings: PostgresSourceSettings) -> None:
         super().__init__(context)
@@ -47,7 +47,7 @@ class PostgresReader(SplitListReader[PostgresSplit]):
         self.where = operator_label(context.operator_name, f"{context.subtask_index + 1} of {context.parallelism}")
         self._schema = schema_of(settings.columns)
         self._idle: list[Any] = []
-        """The connection that no thread uses, if there is one."""
+        """Connections that no thread uses."""
 
     def read_split(self, split: PostgresSplit) -> Iterator[tuple[Batch | None, PostgresSplit]]:
         thread = _ReadingThread(self, split)
@@ -73,7 +73,7 @@ class PostgresReader(SplitListReader[PostgresSplit]):
             with contextlib.suppress(Exception):  # the server may have closed it
                 self._idle.pop().close()
 
-    # -- what threads use, one at a time
+    # -- what threads use, of which there are several where splits were paused
 
     @property
     def rows_of_batches(self) -> int:
@@ -82,7 +82,7 @@ class PostgresReader(SplitListReader[PostgresSplit]):
 
     def take_connection(self) -> Any:
         """A connection that gives rows in the order of their pages."""
-        if self._idle:
+        with contextlib.suppress(IndexError):
             return self._idle.pop()
         connection = columnar(self.settings.uri, self.where)
         if self.settings.key is None:

@@ -208,7 +208,8 @@ def positions_of(column: pa.Array) -> np.ndarray[Any, Any]:
     places = column.storage if isinstance(column, pa.ExtensionArray) else column
     first = pa.Array.from_buffers(pa.int32(), 1, [None, places.buffers()[1]], offset=places.offset)[0].as_py()
     found = np.frombuffer(places.buffers()[2], _TID, len(places), first)
-    return found["page"].astype(np.int64) << 16 | found["place"]
+    numbers: np.ndarray[Any, Any] = found["page"].astype(np.int64) << 16 | found["place"]
+    return numbers
 
 
 def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:

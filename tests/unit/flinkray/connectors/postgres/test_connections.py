@@ -32,7 +32,7 @@ def test_what_may_pass_is_tried_again_as_often_as_there_are_delays() -> None:
     step = Failing(error, 2)
     assert tried(step, "sink", "cannot", delays_s=(0, 0), on_retry=lambda: retries.append(None)) == "done"
     assert len(retries) == 2
-    with pytest.raises(PostgresError, match="sink: cannot: deadlock: others change the same rows.*key_by"):
+    with pytest.raises(PostgresError, match=r"sink: cannot: deadlock: others change the same rows.*key_by"):
         tried(Failing(error, 3), "sink", "cannot", delays_s=(0, 0))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Sequence
 
@@ -26,7 +27,7 @@ COLUMNS = (Column("n", 23, -1), Column('a "b"', 2950, -1))
 def batches_of(positions: Sequence[int], cuts: Sequence[int]) -> list[pa.RecordBatch]:
     whole = pa.record_batch({"p": pa.array(positions, pa.int64()), "n": pa.array(range(len(positions)), pa.int64())})
     edges = [0, *sorted(cuts), len(positions)]
-    return [whole.slice(low, high - low) for low, high in zip(edges, edges[1:], strict=False)]
+    return [whole.slice(low, high - low) for low, high in itertools.pairwise(edges)]
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -71,7 +72,7 @@ def test_the_query_of_a_split_goes_on_behind_the_last_row() -> None:
     split = PostgresSplit("a", 'ONLY "T"', "page", 5, 9)
     selected = '"n", "a ""b"""::text AS "a ""b"""'
     assert query_of(split, COLUMNS, None, "n > 1 -- c") == (
-        f"SELECT ctid AS \"flinkray_position\", {selected} FROM ONLY \"T\" WHERE ctid >= '(5,0)'::tid AND "
+        f'SELECT ctid AS "flinkray_position", {selected} FROM ONLY "T" WHERE ctid >= \'(5,0)\'::tid AND '
         "ctid < '(9,0)'::tid AND (n > 1 -- c\n)"
     )
     last = replace(split, high=None, after=(7 << 16) + 3)
