@@ -153,7 +153,6 @@ class TransactionWriter(TargetWriter):
         self._name = uuid.uuid4().hex
         self._lineage = lineage
         self._connection: Any = None
-        self._has_rows = False
         newest = max((each.checkpoint_id for each in restored), default=0)
         with control(uri, self.where) as connection:
             for each in (*restored, PostgresLineage(lineage, newest)):
@@ -172,12 +171,11 @@ class TransactionWriter(TargetWriter):
                 self._connection = columnar(self.uri, self.where)
             with self._connection.cursor() as cursor:
                 inserts.insert(cursor, data)
-            self._has_rows = True
         except Exception as error:
             refuse(error, self.where, f"cannot write to {self._target} of {shown(self.uri)}")
 
     def prepare_commit(self, checkpoint_id: int) -> list[PostgresTransaction]:
-        if not self._has_rows:
+        if self._connection is None:
             return []
         mark = Mark(self._name, checkpoint_id)
         name = f"flinkray-{self._lineage}-{checkpoint_id}-{self._name}"
@@ -186,10 +184,10 @@ class TransactionWriter(TargetWriter):
                 cursor.execute(marking(self._table, mark))
                 cursor.fetchall()
                 cursor.execute(f"PREPARE TRANSACTION '{name}'")
-            self._connection.commit()  # of nothing, as the transaction is the server's now
         except Exception as error:
             refuse(error, self.where, f"cannot prepare transaction {name!r} of {shown(self.uri)}")
-        self._has_rows = False
+        # The transaction is the server's now, of which the driver knows nothing: the next one has another connection.
+        self.close()
         return [PostgresTransaction(mark, self.where, name)]
 
     def snapshot_state(self, checkpoint_id: int) -> PostgresLineage:
