@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import random
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -162,14 +163,31 @@ def test_what_is_committed_twice_is_there_once(postgres: PostgresServer, way: st
     assert committer is not None
     assert outcomes(committer, committables, 1) == [CommitOutcome.COMMITTED]
     assert outcomes(committer, committables, 1) == [CommitOutcome.ALREADY_COMMITTED]
-    # Also after a later checkpoint, and where another committer does it.
+    # Also after a later checkpoint, where another committer does it, and where checkpoints come in another order.
     writer.write(batch([3]))
-    assert outcomes(committer, writer.prepare_commit(2), 2) == [CommitOutcome.COMMITTED]
+    second = writer.prepare_commit(2)
+    writer.write(batch([4]))
+    assert outcomes(committer, writer.prepare_commit(3), 3) == [CommitOutcome.COMMITTED]
     another = sink.create_committer()
     assert another is not None
+    assert outcomes(another, second, 2) == [CommitOutcome.COMMITTED]
     assert outcomes(another, committables, 1) == [CommitOutcome.ALREADY_COMMITTED]
-    assert content(postgres, table) == [(1,), (2,), (3,)]
+    assert content(postgres, table) == [(1,), (2,), (3,), (4,)]
     for each in (writer, committer, another):
+        each.close()
+
+
+def test_two_committers_of_the_same_rows_write_them_once(postgres: PostgresServer) -> None:
+    table = postgres.create_table("(n bigint)")
+    sink = PostgresSink(postgres.uri, table).prepare()
+    writer, committables = prepared_by(sink, range(1_000))
+    committers = [sink.create_committer() for _ in range(4)]
+    with ThreadPoolExecutor(4) as threads:
+        found = list(threads.map(lambda committer: outcomes(committer, committables, 1), committers))
+    assert sorted(outcome.value for (outcome,) in found) == ["already committed"] * 3 + ["committed"]
+    assert len(content(postgres, table)) == 1_000
+    for each in (writer, *committers):
+        assert each is not None
         each.close()
 
 
@@ -248,6 +266,11 @@ def wrong(postgres: PostgresServer) -> dict[str, tuple[dict[str, Any], dict[str,
     )
     refused, other = postgres.uri_of("tester", "s3cret"), {"n": 1, "m": 1}
     return {
+        "a table of commits that cannot be made": (
+            {"table": table, "guarantee": "exactly-once", "commit_table": "absent.commits"},
+            other,
+            "cannot make the table of commits, commit_table='absent.commits', of 127",
+        ),
         "no such table": ({"table": "absent"}, other, "cannot write to table 'absent' of 127.*no such table"),
         "wrong password": ({"table": table, "uri": refused}, other, "authentication failed.*user or password"),
         "no unique index": (

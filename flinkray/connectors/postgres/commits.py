@@ -27,11 +27,14 @@ from flinkray.connectors.postgres.connections import (
 from flinkray.connectors.postgres.target import Inserts, Target
 
 _UNDEFINED_OBJECT = "42704"
+_MARKS_KEPT = 1_000
+"""For so many checkpoints a writer's marks are kept. All of them, and not the last alone: after a change of the
+parallelism, the commits of one writer for two checkpoints may be with two committers, and come in any order."""
 _COMMIT_LOCK = 0x666C696E  # of the sessions that make the table of commits, which IF NOT EXISTS alone lets collide
 
 
 class Mark(Struct, frozen=True):
-    """What a writer committed last: its name, which no other writer ever has, and the checkpoint."""
+    """What says that a checkpoint is committed: the name of a writer, which no other ever has, and the checkpoint."""
 
     writer: str
     checkpoint_id: int
@@ -69,21 +72,20 @@ def make_table(connection: Any, table: str) -> None:
 
 
 def marking(table: str, mark: Mark) -> str:
-    """A statement that adds a mark and gives a row; none where the checkpoint, or a later one, is marked."""
-    writer, checkpoint = mark.writer, mark.checkpoint_id
+    """A statement that adds a mark and gives a row; none where it is there already."""
     return (
-        f"INSERT INTO {table} (writer, checkpoint) SELECT '{writer}', {checkpoint} WHERE NOT EXISTS ("
-        f"{_finding(table, mark)}) ON CONFLICT DO NOTHING RETURNING checkpoint"
+        f"INSERT INTO {table} (writer, checkpoint) VALUES ('{mark.writer}', {mark.checkpoint_id}) "
+        "ON CONFLICT DO NOTHING RETURNING checkpoint"
     )
 
 
 def _finding(table: str, mark: Mark) -> str:
-    return f"SELECT 1 FROM {table} WHERE writer = '{mark.writer}' AND checkpoint >= {mark.checkpoint_id}"
+    return f"SELECT 1 FROM {table} WHERE writer = '{mark.writer}' AND checkpoint = {mark.checkpoint_id}"
 
 
 def _forgetting(table: str, mark: Mark) -> str:
-    """A statement that deletes the marks that are not needed any more, as there is a later one."""
-    return f"DELETE FROM {table} WHERE writer = '{mark.writer}' AND checkpoint < {mark.checkpoint_id}"
+    """A statement that deletes marks which nobody will look for, as no job goes back so far."""
+    return f"DELETE FROM {table} WHERE writer = '{mark.writer}' AND checkpoint < {mark.checkpoint_id - _MARKS_KEPT}"
 
 
 # -- committers

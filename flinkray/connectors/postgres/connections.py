@@ -134,6 +134,9 @@ def columnar(uri: str, where: str) -> Any:
 
 _SETTINGS = (
     "SELECT set_config('client_min_messages', 'warning', false), "  # others would be written to standard error
+    # What a text means, and how a value reads as one, is the same whatever server and user are set to.
+    "set_config('TimeZone', 'UTC', false), set_config('DateStyle', 'ISO, MDY', false), "
+    "set_config('IntervalStyle', 'postgres', false), "
     f"set_config('lock_timeout', CASE current_setting('lock_timeout') WHEN '0' THEN '{LOCK_TIMEOUT_S}s' "
     "ELSE current_setting('lock_timeout') END, false)"
 )

@@ -105,7 +105,7 @@ class PostgresReader(SplitListReader[PostgresSplit]):
         except pa.ArrowException as error:
             raise RecordError(
                 f"{self.where}: a value of column {field.name!r} is no {field.type}: {error}. Cast the column in a "
-                f'(PostgresSource(query="SELECT {field.name}::text ..."))'
+                f'query (PostgresSource(query="SELECT {field.name}::text ..."))'
             ) from error
 
 

@@ -76,14 +76,16 @@ class PostgresSink(Sink):
     def prepare(self) -> PostgresSink:
         """The sink, whose table is known to be there; makes the table of commits."""
         adbc()  # an error names the extra before anything is started
+        what = f"cannot write to table {self._table!r} of {shown(self._uri)}"
         with control(self._uri, _NAME, delays_s=()) as connection:
             try:
                 self._describe(connection)
+                ((transactions,),) = connection.execute("SELECT current_setting('max_prepared_transactions')::int")
+                what = f"cannot make the table of commits, commit_table={self._commit_table!r}, of {shown(self._uri)}"
                 if self._guarantee == "exactly-once":
                     make_table(connection, self._commit_table)
-                ((transactions,),) = connection.execute("SELECT current_setting('max_prepared_transactions')::int")
             except Exception as error:
-                refuse(error, _NAME, f"cannot write to table {self._table!r} of {shown(self._uri)}")
+                refuse(error, _NAME, what)
         if self._prepared and not transactions:
             raise PostgresError(
                 f"{_NAME}(prepared=True): {shown(self._uri)} has no prepared transactions; set "

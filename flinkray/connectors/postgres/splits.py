@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -41,28 +41,23 @@ class PostgresSplit(Struct, frozen=True):
 
 def query_of(split: PostgresSplit, columns: Sequence[Column], key: str | None, condition: str | None) -> str:
     """The query for the rest of a split, in the order of positions."""
-    position, conditions, order = "0::int8", [], ""
-    if split.by == "page":
-        position = "ctid"
-        conditions = _bounds("ctid", split, lambda page: f"'({page},0)'::tid", _place)
-    else:
-        assert key is not None
-        position = f"{quoted(key)}::int8" if split.by == "key" else position
-        order = f" ORDER BY {quoted(key)}" if split.by == "key" else ""
-        is_begun = split.by == "null" and split.after is not None
-        conditions = (
-            _bounds(quoted(key), split, str, str)
-            if split.by == "key"
-            else [f"{quoted(key)} IS NULL", *(["false"] if is_begun else [])]
-        )
+    name, order = quoted(key or ""), ""
+    if split.by == "page":  # scanned in the order of pages, which sorting would not know
+        position, conditions = "ctid", _bounds("ctid", split, lambda page: f"'({page},0)'::tid", _place)
+    elif split.by == "key":
+        position, conditions, order = f"{name}::int8", _bounds(name, split, str, str), f" ORDER BY {name}"
+    else:  # all at once, so that there is nothing behind the first position
+        position, conditions = "0::int8", [f"{name} IS NULL" if split.after is None else "false"]
     if condition is not None:
-        conditions = [*conditions, f"({condition}\n)"]  # it may end in a comment
+        conditions.append(f"({condition}\n)")  # it may end in a comment
     selected = ", ".join([f"{position} AS {quoted(POSITION)}", *(column.expression for column in columns)])
     where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
     return f"SELECT {selected} FROM {split.relation}{where}{order}"
 
 
-def _bounds(column: str, split: PostgresSplit, bound: Any, position: Any) -> list[str]:
+def _bounds(
+    column: str, split: PostgresSplit, bound: Callable[[int], str], position: Callable[[int], str]
+) -> list[str]:
     conditions = [f"{column} > {position(split.after)}"] if split.after is not None else []
     if split.low is not None and split.after is None:
         conditions.append(f"{column} >= {bound(split.low)}")

@@ -83,7 +83,7 @@ def test_the_query_of_a_split_goes_on_behind_the_last_row() -> None:
     )
     nulls = PostgresSplit("c", "t", "null", None, None)
     assert query_of(nulls, COLUMNS[:1], "k", None).endswith('WHERE "k" IS NULL')
-    assert query_of(replace(nulls, after=0), COLUMNS[:1], "k", None).endswith('WHERE "k" IS NULL AND false')
+    assert query_of(replace(nulls, after=0), COLUMNS[:1], "k", None).endswith("WHERE false")
 
 
 def test_pages_and_keys_are_divided_without_a_gap() -> None:
