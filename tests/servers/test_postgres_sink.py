@@ -177,6 +177,19 @@ def test_what_is_committed_twice_is_there_once(postgres: PostgresServer, way: st
         each.close()
 
 
+def test_rows_of_several_schemas_are_committed_in_their_order(postgres: PostgresServer) -> None:
+    table = postgres.create_table("(n bigint PRIMARY KEY, m bigint)")
+    sink = PostgresSink(postgres.uri, table, key="n").prepare()
+    writer = sink.create_writer(FakeSubtaskContext())
+    for data in ({"n": [1, 2], "m": [1, 1]}, {"m": ["2"], "n": [1]}, {"n": [3], "m": [3]}):
+        writer.write(Batch(pa.record_batch(data)))
+    committer = sink.create_committer()
+    assert committer is not None
+    assert outcomes(committer, writer.prepare_commit(1), 1) == [CommitOutcome.COMMITTED]
+    assert content(postgres, table) == [(1, 2), (2, 1), (3, 3)]
+    committer.close()
+
+
 def test_two_committers_of_the_same_rows_write_them_once(postgres: PostgresServer) -> None:
     table = postgres.create_table("(n bigint)")
     sink = PostgresSink(postgres.uri, table).prepare()
@@ -250,9 +263,12 @@ def test_a_prepared_transaction_that_somebody_rolled_back_is_an_error_and_no_los
     table = postgres.create_table("(n bigint)")
     sink = PostgresSink(postgres.uri, table, prepared=True).prepare()
     writer, committables = prepared_by(sink, [1])
+    writer.write(batch([2]))
+    later = writer.prepare_commit(2)
     writer.close()
     committer = sink.create_committer()
     assert committer is not None
+    assert outcomes(committer, later, 2) == [CommitOutcome.COMMITTED]
     committer.abort(committables)
     committer.abort(committables)
     with pytest.raises(PostgresError, match=r"'Source: test' \(subtask 1 of 1\).*checkpoint 1 are lost.*earlier check"):

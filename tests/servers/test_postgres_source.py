@@ -6,6 +6,7 @@ import datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pyarrow as pa
 import pytest
@@ -147,6 +148,18 @@ def test_only_columns_and_rows_that_are_asked_for_are_read(postgres: PostgresSer
     source = PostgresSource(postgres.uri, table, columns=["n"], where="n % 1000 = 7 -- a comment")
     assert source.output_type.schema.names == ["n"]
     assert numbers(source) == list(range(7, 30_000, 1_000))
+
+
+def test_an_index_does_not_keep_rows_from_coming_in_the_order_of_their_pages(postgres: PostgresServer) -> None:
+    table = postgres.create_table("(n int, word text)")
+    postgres.execute(
+        f"INSERT INTO {table} SELECT i * 7919 % 30011, repeat('x', 100) FROM generate_series(1, 30010) AS i"
+    )
+    postgres.execute(f"CREATE INDEX ON {table} (n)")
+    postgres.execute(f"ANALYZE {table}")
+    likes_indexes = "-c enable_bitmapscan=off -c enable_seqscan=off -c random_page_cost=0.01"
+    uri = f"{postgres.uri}?options={quote(likes_indexes)}"
+    assert numbers(PostgresSource(uri, table, where="n < 300")) == list(range(1, 300))
 
 
 def test_a_query_is_split_by_a_key_also_with_equal_ones_and_nulls(postgres: PostgresServer) -> None:

@@ -33,6 +33,7 @@ _IN_ORDER_OF_PAGES = ", ".join(
         "synchronize_seqscans": "off",
         "enable_indexscan": "off",
         "enable_indexonlyscan": "off",
+        "enable_seqscan": "on",
     }.items()
 )
 
