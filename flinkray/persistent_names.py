@@ -28,7 +28,6 @@ NAMES = {
     "KafkaSplit@1": "flinkray.connectors.kafka.enumerator:KafkaSplit",
     "printed_values@1": "flinkray.connectors.print.sink:printed_values",
     "PostgresColumn@1": "flinkray.connectors.postgres.columns:Column",
-    "PostgresLineage@1": "flinkray.connectors.postgres.writers:PostgresLineage",
     "PostgresMark@1": "flinkray.connectors.postgres.commits:Mark",
     "PostgresRows@1": "flinkray.connectors.postgres.commits:PostgresRows",
     "PostgresSourceSettings@1": "flinkray.connectors.postgres.settings:PostgresSourceSettings",

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 
 from flinkray import (
+    DeliveryGuarantee,
     InvalidProgramError,
     JobExecutionError,
     JobStatus,
@@ -35,7 +36,7 @@ from tests.support.waiting import eventually
 pytestmark = [pytest.mark.postgres, pytest.mark.timeout(120)]
 
 WAYS: dict[str, dict[str, Any]] = {
-    "at least once": {"guarantee": "at-least-once"},
+    "at least once": {"delivery_guarantee": DeliveryGuarantee.AT_LEAST_ONCE},
     "by the table of commits": {},
     "by prepared transactions": {"prepared": True},
 }
@@ -249,7 +250,9 @@ def test_prepared_transactions_that_no_checkpoint_has_are_rolled_back_by_the_nex
     writer.prepare_commit(2)
     writer.close()
     assert len(postgres.execute("SELECT gid FROM pg_prepared_xacts")) == 2
-    sink.create_writer(FakeSubtaskContext(), [state]).close()
+    context = FakeSubtaskContext()
+    context.restored_checkpoint_id = 1
+    sink.create_writer(context, [state]).close()
     committer = sink.create_committer()
     assert committer is not None
     assert outcomes(committer, committed, 1) == [CommitOutcome.COMMITTED]
@@ -283,7 +286,7 @@ def wrong(postgres: PostgresServer) -> dict[str, tuple[dict[str, Any], dict[str,
     refused, other = postgres.uri_of("tester", "s3cret"), {"n": 1, "m": 1}
     return {
         "a table of commits that cannot be made": (
-            {"table": table, "guarantee": "exactly-once", "commit_table": "absent.commits"},
+            {"table": table, "delivery_guarantee": DeliveryGuarantee.EXACTLY_ONCE, "commit_table": "absent.commits"},
             other,
             "cannot make the table of commits, commit_table='absent.commits', of 127",
         ),
@@ -317,7 +320,7 @@ def wrong(postgres: PostgresServer) -> dict[str, tuple[dict[str, Any], dict[str,
 
 def test_what_is_wrong_is_said_with_the_way_out_and_without_secrets(postgres: PostgresServer) -> None:
     for name, (given, row, message) in wrong(postgres).items():
-        sink = PostgresSink(**{"uri": postgres.uri, "guarantee": "at-least-once", **given})
+        sink = PostgresSink(**{"uri": postgres.uri, "delivery_guarantee": DeliveryGuarantee.AT_LEAST_ONCE, **given})
         with pytest.raises((JobExecutionError, InvalidProgramError, PostgresError), match=f"(?s){message}") as caught:
             write(sink, [row])
         shown = f"{caught.value}{caught.value!r}{sink!r}"
@@ -328,7 +331,9 @@ def test_an_error_while_rows_are_written_names_operator_subtask_and_table(postgr
     table = postgres.create_table("(n int PRIMARY KEY)")
     message = rf"'Sink: .*' \(subtask 1 of 1\): cannot write 2 rows to public.{table} of 127.*there already; key="
     with pytest.raises(JobExecutionError, match=message):
-        write(PostgresSink(postgres.uri, table, guarantee="at-least-once"), [{"n": 1}, {"n": 1}])
+        write(
+            PostgresSink(postgres.uri, table, delivery_guarantee=DeliveryGuarantee.AT_LEAST_ONCE), [{"n": 1}, {"n": 1}]
+        )
     with pytest.raises(JobExecutionError, match=r"'Sink: .*' \(subtask 1 of 1\): cannot commit checkpoint .*already"):
         write(PostgresSink(postgres.uri, table), [{"n": 1}, {"n": 1}])
     with pytest.raises(
@@ -343,7 +348,7 @@ def test_a_table_that_is_locked_is_waited_for_and_named(
     monkeypatch.setattr(connections, "RETRY_DELAYS_S", (0.01, 0.01))
     table = postgres.create_table("(n bigint)")
     uri = f"{postgres.uri}?options=-c%20lock_timeout%3D50"
-    sink = PostgresSink(uri, table, guarantee="at-least-once").prepare()
+    sink = PostgresSink(uri, table, delivery_guarantee=DeliveryGuarantee.AT_LEAST_ONCE).prepare()
     context = FakeSubtaskContext()
     writer = sink.create_writer(context)
     with postgres.locked(table), pytest.raises(PostgresError, match=r"lock timeout.*somebody else has locked"):
@@ -359,7 +364,7 @@ def test_a_server_that_is_away_for_a_while_is_waited_for(
 ) -> None:
     monkeypatch.setattr(connections, "RETRY_DELAYS_S", (0.01,) * 400)
     table = postgres.create_table("(n bigint)")
-    sink = PostgresSink(postgres.uri, table, guarantee="at-least-once")
+    sink = PostgresSink(postgres.uri, table, delivery_guarantee=DeliveryGuarantee.AT_LEAST_ONCE)
     monkeypatch.setattr(PostgresSink, "prepare", identity)
     env = environment(1)
     env.from_collection([{"n": n} for n in range(10)]).sink_to(sink)
@@ -378,8 +383,8 @@ def test_a_server_that_is_away_for_a_while_is_waited_for(
     [
         ({"uri": ""}, "takes 'postgresql://"),
         ({"table": ""}, "names no table"),
-        ({"guarantee": "once"}, "'exactly-once' or 'at-least-once', not 'once'"),
-        ({"prepared": True, "guarantee": "at-least-once"}, "is exactly once"),
+        ({"delivery_guarantee": DeliveryGuarantee.NONE}, "EXACTLY_ONCE or AT_LEAST_ONCE, not .*NONE"),
+        ({"prepared": True, "delivery_guarantee": DeliveryGuarantee.AT_LEAST_ONCE}, "is exactly once"),
         ({"prepared": True, "key": "a"}, "only adds rows"),
     ],
 )

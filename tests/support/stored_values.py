@@ -78,7 +78,6 @@ from flinkray.connectors.postgres.columns import Column
 from flinkray.connectors.postgres.commits import Mark, PostgresRows, PostgresTransaction
 from flinkray.connectors.postgres.settings import PostgresSourceSettings
 from flinkray.connectors.postgres.splits import PostgresSplit
-from flinkray.connectors.postgres.writers import PostgresLineage
 from flinkray.connectors.source import SourceProgress
 from flinkray.errors import DamagedCheckpointError, ErrorInfo
 from flinkray.latencies import LatencyStatistics
@@ -114,7 +113,6 @@ def examples() -> dict[str, Any]:
         "rows of a checkpoint": [
             PostgresRows(Mark("w", 1), "sink", (b"x",)),
             PostgresTransaction(Mark("w", 2), "sink", "flinkray-s-0-2-w"),
-            PostgresLineage("s-0", 1),
         ],
         "rows": [Row(a=1, b=Row(2, 3)), Row("x"), Row(), RowKind.UPDATE_AFTER],
         "windows": {Window(0, 5): GlobalWindow(), "tag": OutputTag("late")},

@@ -74,7 +74,6 @@ def psycopg() -> Any:
 
 def adbc() -> Any:
     """The module with ADBC's connections; a MissingDependencyError says what brings it."""
-    import_package("adbc_driver_postgresql", "PostgreSQL")
     return import_package("adbc_driver_postgresql.dbapi", "PostgreSQL")
 
 

@@ -6,9 +6,10 @@ import copy
 import functools
 import uuid
 from collections.abc import Callable, Iterable
-from typing import Any, Literal
+from typing import Any
 
 from flinkray.connectors.committer import Committer
+from flinkray.connectors.delivery_guarantee import DeliveryGuarantee
 from flinkray.connectors.postgres.commits import RowsCommitter, TransactionCommitter, make_table
 from flinkray.connectors.postgres.connections import PostgresError, adbc, checked_uri, control, refuse, shown
 from flinkray.connectors.postgres.target import Target, described
@@ -34,7 +35,7 @@ class PostgresSink(Sink):
         table: its name as SQL has it, such as "orders" or 'sales."Orders"'.
         key: the columns of a unique index: a row replaces the one that has the same values there, in those columns that
             the rows have. None: rows are added.
-        guarantee: "exactly-once" or "at-least-once".
+        delivery_guarantee: EXACTLY_ONCE or AT_LEAST_ONCE.
         prepared: exactly once by a prepared transaction for each checkpoint and subtask, which rows go into as they
             come, instead of rows in the checkpoint. Its locks are held until the checkpoint is complete; the server
             needs max_prepared_transactions. Only to add rows whose columns have the types of the table's.
@@ -46,24 +47,27 @@ class PostgresSink(Sink):
         uri: str,
         table: str,
         key: str | Iterable[str] | None = None,
-        guarantee: Literal["exactly-once", "at-least-once"] = "exactly-once",
+        delivery_guarantee: DeliveryGuarantee = DeliveryGuarantee.EXACTLY_ONCE,
         prepared: bool = False,
         commit_table: str = "flinkray_commits",
     ) -> None:
         if not table:
             raise InvalidProgramError(f"{_NAME}(table=...) names no table")
-        if guarantee not in ("exactly-once", "at-least-once"):
-            raise InvalidProgramError(f"{_NAME}(guarantee=...) is 'exactly-once' or 'at-least-once', not {guarantee!r}")
+        if delivery_guarantee not in (DeliveryGuarantee.EXACTLY_ONCE, DeliveryGuarantee.AT_LEAST_ONCE):
+            raise InvalidProgramError(
+                f"{_NAME}(delivery_guarantee=...) is DeliveryGuarantee.EXACTLY_ONCE or AT_LEAST_ONCE, not "
+                f"{delivery_guarantee!r}"
+            )
         self._uri = checked_uri(uri, _NAME)
         self._table = table
         self._key = () if key is None else (key,) if isinstance(key, str) else tuple(key)
-        self._guarantee = guarantee
+        self._delivery_guarantee = delivery_guarantee
         self._prepared = prepared
         self._commit_table = commit_table
         self._submission = ""
         """Names one submission of the program, in the names of prepared transactions."""
-        if prepared and guarantee != "exactly-once":
-            raise InvalidProgramError(f"{_NAME}(prepared=True) is exactly once; leave guarantee= out")
+        if prepared and not self._is_exact:
+            raise InvalidProgramError(f"{_NAME}(prepared=True) is exactly once; leave delivery_guarantee= out")
         if prepared and self._key:
             raise InvalidProgramError(
                 f"{_NAME}(prepared=True) only adds rows: what replaces rows would keep them locked until the "
@@ -71,7 +75,16 @@ class PostgresSink(Sink):
             )
 
     def __repr__(self) -> str:
-        return f"{_NAME}({self._table!r}, key={self._key!r}, guarantee={self._guarantee!r}, prepared={self._prepared})"
+        guarantee = self._delivery_guarantee.value
+        return f"{_NAME}({self._table!r}, key={self._key!r}, {guarantee}, prepared={self._prepared})"
+
+    @property
+    def delivery_guarantee(self) -> DeliveryGuarantee:
+        return self._delivery_guarantee
+
+    @property
+    def _is_exact(self) -> bool:
+        return self._delivery_guarantee is DeliveryGuarantee.EXACTLY_ONCE
 
     def prepare(self) -> PostgresSink:
         """The sink, whose table is known to be there; makes the table of commits."""
@@ -82,7 +95,7 @@ class PostgresSink(Sink):
                 self._describe(connection)
                 ((transactions,),) = connection.execute("SELECT current_setting('max_prepared_transactions')::int")
                 what = f"cannot make the table of commits, commit_table={self._commit_table!r}, of {shown(self._uri)}"
-                if self._guarantee == "exactly-once":
+                if self._is_exact:
                     make_table(connection, self._commit_table)
             except Exception as error:
                 refuse(error, _NAME, what)
@@ -96,7 +109,7 @@ class PostgresSink(Sink):
         return prepared
 
     def create_writer(self, context: SinkWriterContext, restored: Any = None) -> SinkWriter:
-        if self._guarantee == "at-least-once":
+        if not self._is_exact:
             return DirectWriter(context, self._uri, self._describe)
         if not self._prepared:
             return RowsWriter(context, self._uri, self._describe)
@@ -104,7 +117,7 @@ class PostgresSink(Sink):
         return TransactionWriter(context, self._uri, self._describe, self._commit_table, lineage, restored or [])
 
     def create_committer(self) -> Committer | None:
-        if self._guarantee == "at-least-once":
+        if not self._is_exact:
             return None
         if self._prepared:
             return TransactionCommitter(self._uri, self._commit_table)

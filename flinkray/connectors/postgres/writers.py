@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pyarrow as pa
-from msgspec import Struct
 
 from flinkray.batches.batch import Batch
 from flinkray.connectors.postgres.commits import (
@@ -121,13 +120,6 @@ class RowsWriter(TargetWriter):
         return [PostgresRows(Mark(self._name, checkpoint_id), self.where, contents)]
 
 
-class PostgresLineage(Struct, frozen=True):
-    """What names of prepared transactions begin with, and the checkpoint up to which they are committed."""
-
-    lineage: str
-    checkpoint_id: int
-
-
 class TransactionWriter(TargetWriter):
     """Exactly once: rows go into a transaction, which the checkpoint prepares, and its completion commits.
 
@@ -136,7 +128,7 @@ class TransactionWriter(TargetWriter):
 
     Args:
         lineage: names this writer and the attempts before it, and no other writer.
-        restored: what former writers had saved.
+        restored: the lineages of former writers.
     """
 
     def __init__(
@@ -146,17 +138,16 @@ class TransactionWriter(TargetWriter):
         describe: Callable[[Any], Target],
         table: str,
         lineage: str,
-        restored: list[PostgresLineage],
+        restored: Sequence[str],
     ) -> None:
         super().__init__(context, uri, describe)
         self._table = table
         self._name = uuid.uuid4().hex
         self._lineage = lineage
         self._connection: Any = None
-        newest = max((each.checkpoint_id for each in restored), default=0)
         with control(uri, self.where) as connection:
-            for each in (*restored, PostgresLineage(lineage, newest)):
-                for name in prepared_after(connection, each.lineage, each.checkpoint_id):
+            for each in {lineage, *restored}:
+                for name in prepared_after(connection, each, context.restored_checkpoint_id or 0):
                     roll_back(connection, name)
 
     def write(self, batch: Batch) -> None:
@@ -190,8 +181,8 @@ class TransactionWriter(TargetWriter):
         self.close()
         return [PostgresTransaction(mark, self.where, name)]
 
-    def snapshot_state(self, checkpoint_id: int) -> PostgresLineage:
-        return PostgresLineage(self._lineage, checkpoint_id)
+    def snapshot_state(self, checkpoint_id: int) -> str:
+        return self._lineage
 
     def close(self) -> None:
         connection, self._connection = self._connection, None
