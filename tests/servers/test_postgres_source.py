@@ -80,6 +80,9 @@ TYPES: dict[str, tuple[str, str, pa.DataType, Any]] = {
     "inet": ("inet", "'10.0.0.1'", pa.string(), "10.0.0.1/32"),
     "money": ("money", "1.5", pa.string(), "$1.50"),
     "array": ("int[]", "'{1,null,2}'", pa.list_(pa.int32()), [1, None, 2]),
+    "array that begins elsewhere": ("int[]", "'[5:6]={1,2}'", pa.list_(pa.int32()), [1, 2]),
+    "empty array": ("int[]", "'{}'", pa.list_(pa.int32()), []),
+    "earliest time": ("timestamp", "'0001-01-01'", pa.timestamp("us"), datetime.datetime(1, 1, 1)),
     "array of text": ("text[]", "'{a,null}'", pa.list_(pa.string()), ["a", None]),
     "array of numeric(p,s)": (
         "numeric(5,1)[]",
@@ -280,12 +283,27 @@ def test_what_is_wrong_is_said_with_the_way_out_and_without_secrets(postgres: Po
         assert not any(secret in shown for secret in ("s3cret", PASSWORD, "pa55"))
 
 
-def test_a_value_that_the_type_has_not_names_its_column(postgres: PostgresServer) -> None:
-    table = postgres.create_table("(amount numeric(5,1))")
-    postgres.execute(f"INSERT INTO {table} VALUES ('NaN')")
+@pytest.mark.parametrize(
+    ("sql", "value", "message"),
+    [
+        ("numeric(5,1)", "NaN", r"is no decimal128.*NaN.*SELECT v::text"),
+        ("timestamptz", "infinity", r"is infinity, or so late.*isfinite\(v\)"),
+        ("timestamp", "-infinity", "is infinity, or so late"),
+        ("timestamp", "294276-01-01", "is infinity, or so late"),
+        ("date", "infinity", "is infinity, or so late"),
+        ("date[]", "{2024-02-29,infinity}", "is infinity, or so late"),
+        ("int[]", "{{1,2},{3,4}}", "several dimensions are no lists"),
+        ("uuid[]", "{{00000000-0000-0000-0000-00000000000a}}", "several dimensions are no lists"),
+    ],
+)
+def test_a_value_that_arrow_cannot_hold_is_an_error_that_names_it(
+    postgres: PostgresServer, sql: str, value: str, message: str
+) -> None:
+    table = postgres.create_table(f"(v {sql})")
+    postgres.execute(f"INSERT INTO {table} VALUES (%s)", value)
     source = PostgresSource(postgres.uri, table)
-    with pytest.raises(JobExecutionError, match=r"'Source: rows' \(subtask .*'amount' is no decimal128.*NaN.*::text"):
-        list(stream(source).execute_and_collect())
+    with pytest.raises(JobExecutionError, match=rf"'Source: rows' \(subtask . of 1\).*{message}"):
+        list(stream(source, 1).execute_and_collect())
 
 
 def test_a_table_that_goes_while_it_is_read_is_an_error_that_names_it(

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from msgspec import Struct
 
-from flinkray.errors import InvalidProgramError, UnknownColumnError
+from flinkray.errors import InvalidProgramError, RecordError, UnknownColumnError
 
 NUMERIC = 1700
 _JSON = 114
@@ -30,6 +31,9 @@ _READ_AS_THEY_ARE: dict[int, pa.DataType] = {
 }
 """Types by the ids that PostgreSQL has given them for good (pg_type.dat)."""
 INTEGERS = (21, 23, 20)
+_EARLIEST = {pa.timestamp("us").id: -211_000_000_000_000_000, pa.date32().id: -2_450_000}
+"""A little before 4713 BC, where PostgreSQL's times begin, as Arrow counts them. What the driver makes of infinity, and
+of times that are too late for Arrow, is before that."""
 _LARGEST_PRECISION = 38
 
 
@@ -58,10 +62,12 @@ class Column(Struct, frozen=True):
         """What to select, so that ADBC gives it as a type that Arrow can cast to `arrow_type` and nothing is lost."""
         name = quoted(self.name)
         read = self.element_id or self.type_id
-        if read in _READ_AS_THEY_ARE:
-            return name
-        as_type = "int8" if read == _OID else "text"
-        return f"{name}::{as_type}{'[]' if self.element_id else ''} AS {name}"
+        as_type = "" if read in _READ_AS_THEY_ARE else "::int8" if read == _OID else "::text"
+        if self.element_id:
+            # The driver would make one long list of an array of several dimensions; appending to one is an error.
+            array = f"{name}{as_type and as_type + '[]'}"
+            return f"CASE WHEN {name} IS NOT NULL THEN trim_array(array_append({array}, NULL), 1) END AS {name}"
+        return f"{name}{as_type} AS {name}" if as_type else name
 
 
 def _decimal(modifier: int) -> pa.DataType | None:
@@ -120,6 +126,31 @@ def chosen(columns: Sequence[Column], names: Sequence[str] | None, where: str) -
     if not names or len(set(names)) < len(names) or len(known) < len(columns):
         raise InvalidProgramError(f"{where} wants columns, each of a name of its own, not {', '.join(names)}")
     return tuple(known[name] for name in names)
+
+
+def as_arrow(values: pa.Array | pa.ChunkedArray, field: pa.Field, where: str) -> pa.Array | pa.ChunkedArray:
+    """Values of a column as they came from the driver, in the type that is declared.
+
+    Raises:
+        RecordError: there is one that Arrow cannot hold.
+    """
+    way_out = f'PostgresSource(query="SELECT {field.name}::text ...")'
+    try:
+        cast = values.cast(field.type)
+    except pa.ArrowException as error:
+        raise RecordError(
+            f"{where}: a value of column {field.name!r} is no {field.type}: {error}. Cast it, as in {way_out}"
+        ) from error
+    times = cast.flatten() if pa.types.is_list(field.type) else cast
+    earliest = _EARLIEST.get(times.type.id)
+    if earliest is not None:
+        lowest = pc.min(times.cast(pa.int64() if times.type.bit_width == 64 else pa.int32())).as_py()
+        if lowest is not None and lowest < earliest:
+            raise RecordError(
+                f"{where}: a value of column {field.name!r} is infinity, or so late that {field.type} has no number "
+                f"for it. Leave such rows out with isfinite({field.name}), or cast it, as in {way_out}"
+            )
+    return cast
 
 
 def schema_of(columns: Sequence[Column]) -> pa.Schema:

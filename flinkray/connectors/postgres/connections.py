@@ -59,8 +59,11 @@ _TEXTS = {
     "no password supplied": _HINTS["28"],
     "SSL": "the encrypted connection failed (sslmode and sslrootcert in uri=)",
     "does not exist": _HINTS["3D000"],
+    "one-dimensional array": "arrays of several dimensions are no lists; cast the column to text in a query",
 }
-"""What libpq says of connections that fail, which have no SQLSTATE."""
+"""What libpq says of connections that fail, and the server in the middle of a result: neither comes with a SQLSTATE."""
+_TRANSIENT_TEXTS = ("onnection", "server closed", "terminat", "no COPY in progress", "EOF detected", "with recovery")
+_LASTING_TEXTS = ("authentication failed", "no password supplied", "does not exist")
 
 
 class PostgresError(FlinkrayError):
@@ -182,10 +185,8 @@ def is_transient(error: BaseException) -> bool:
     text = str(error)
     return (
         is_of_server(error)
-        and any(
-            each in text for each in ("onnection", "server closed", "terminat", "no COPY in progress", "EOF detected")
-        )
-        and not any(each in text for each in ("authentication failed", "no password supplied", "does not exist"))
+        and any(each in text for each in _TRANSIENT_TEXTS)
+        and not any(each in text for each in _LASTING_TEXTS)
     )
 
 

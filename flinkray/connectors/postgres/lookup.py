@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from flinkray.batches.numpy_arrays import as_numpy, from_numpy
-from flinkray.connectors.postgres.columns import INTEGERS, Column, chosen, columns_of, quoted, schema_of
+from flinkray.connectors.postgres.columns import INTEGERS, Column, as_arrow, chosen, columns_of, quoted, schema_of
 from flinkray.connectors.postgres.connections import checked_uri, columnar, control, refuse, shown, tried
 from flinkray.errors import InvalidProgramError, RecordError, UnknownColumnError
 from flinkray.time.durations import Duration, to_millis
@@ -185,7 +185,7 @@ class PostgresLookup:
                 "lookup gives one row for each; name a key that is unique, or a view that has one row for each"
             )
         schema = schema_of(self._value_columns)
-        values = [column.cast(field.type) for column, field in zip(found.columns[1:], schema, strict=True)]
+        values = [as_arrow(*each, self._where) for each in zip(found.columns[1:], schema, strict=True)]
         rows = pa.table(values, schema=schema).take(from_numpy(places, places < 0))
         return rows.add_column(0, pa.field(_KEY, pa.string()), wanted[_KEY])
 

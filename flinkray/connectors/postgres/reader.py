@@ -12,13 +12,13 @@ from msgspec.structs import replace
 
 from flinkray.batches.batch import Batch
 from flinkray.connectors.handover import Handover
-from flinkray.connectors.postgres.columns import schema_of
+from flinkray.connectors.postgres.columns import as_arrow, schema_of
 from flinkray.connectors.postgres.connections import columnar, shown, tried
 from flinkray.connectors.postgres.settings import PostgresSourceSettings
 from flinkray.connectors.postgres.splits import PostgresSplit, pieces, query_of
 from flinkray.connectors.source import SourceReaderContext
 from flinkray.connectors.split_list import SplitListReader
-from flinkray.errors import RecordError, operator_label
+from flinkray.errors import operator_label
 
 _BATCHES_AHEAD = 2
 """The number of batches that the reading thread may be ahead of the task."""
@@ -98,16 +98,10 @@ class PostgresReader(SplitListReader[PostgresSplit]):
 
     def fitted(self, data: pa.RecordBatch) -> pa.RecordBatch:
         """The columns in the types that the source says."""
-        return pa.RecordBatch.from_arrays(list(map(self._cast, data.columns, self._schema)), schema=self._schema)
-
-    def _cast(self, column: pa.Array, field: pa.Field) -> pa.Array:
-        try:
-            return column.cast(field.type)
-        except pa.ArrowException as error:
-            raise RecordError(
-                f"{self.where}: a value of column {field.name!r} is no {field.type}: {error}. Cast the column in a "
-                f'query (PostgresSource(query="SELECT {field.name}::text ..."))'
-            ) from error
+        columns = [
+            as_arrow(column, field, self.where) for column, field in zip(data.columns, self._schema, strict=True)
+        ]
+        return pa.RecordBatch.from_arrays(columns, schema=self._schema)
 
 
 class _ReadingThread(threading.Thread):

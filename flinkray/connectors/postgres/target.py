@@ -151,7 +151,6 @@ class Inserts:
     def __init__(self, target: Target, schema: pa.Schema, where: str) -> None:
         self._target = target
         self._where = where
-        self._given = schema
         known = {column.name: column for column in target.columns}
         for name in schema.names:
             if name not in known:
@@ -186,7 +185,7 @@ class Inserts:
         fitted = pa.RecordBatch.from_arrays(columns, schema=self.schema)
         return self._last_of_keys(fitted) if self._target.key else fitted
 
-    def insert(self, cursor: Any, data: pa.RecordBatch | pa.Table) -> None:
+    def insert(self, cursor: Any, data: pa.RecordBatch) -> None:
         """Adds rows that are fitted, in the transaction of the cursor, which is one of ADBC."""
         names = ", ".join(quoted(way.column.name) for way in self._ways)
         if not self._target.key and not self.staged_columns:
