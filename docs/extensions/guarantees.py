@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flinkray import DeliveryGuarantee, DiscardSink, FileSink, KafkaSink, PrintSink, Sink
+from flinkray import DeliveryGuarantee, DiscardSink, FileSink, KafkaSink, PostgresSink, PrintSink, Sink
 
 SINKS: tuple[tuple[str, Sink], ...] = (
     ("FileSink", FileSink("rows")),
@@ -10,6 +10,11 @@ SINKS: tuple[tuple[str, Sink], ...] = (
     (
         "KafkaSink, exactly once",
         KafkaSink("host:9092", "topic", delivery_guarantee=DeliveryGuarantee.EXACTLY_ONCE),
+    ),
+    ("PostgresSink", PostgresSink("host=server", "table")),
+    (
+        "PostgresSink, at least once",
+        PostgresSink("host=server", "table", delivery_guarantee=DeliveryGuarantee.AT_LEAST_ONCE),
     ),
     ("PrintSink, `print()`", PrintSink()),
     ("DiscardSink", DiscardSink()),

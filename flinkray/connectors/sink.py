@@ -35,9 +35,6 @@ class SinkWriterContext(SubtaskContext, Protocol):
     def yield_to_mailbox(self) -> None:
         """Waits until something that was asked for here has been called, and calls that."""
 
-    def count(self, name: str, increase: float = 1) -> None:
-        """Adds to a counter among the operator's figures."""
-
     def gauge_function(self, name: str, read: Callable[[], float | None]) -> None:
         """A figure of the operator that is read when figures are reported, on another thread; None: there is none."""
 

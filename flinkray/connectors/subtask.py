@@ -30,8 +30,8 @@ class SubtaskContext(Protocol):
     def job_id(self) -> str:
         """The job's id: 32 hex digits."""
 
-    def count(self, name: str, increase: int = 1) -> None:
-        """Adds to a figure of the subtask, which is reported as a metric of that name; one thread at a time."""
+    def count(self, name: str, increase: float = 1) -> None:
+        """Adds to a counter among the operator's figures; from any thread, but for one name from one at a time."""
 
     def now_ms(self) -> int:
         """The task's clock: epoch milliseconds. Use no other, so that tests can drive it."""

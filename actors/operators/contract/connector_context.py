@@ -31,7 +31,7 @@ class ConnectorContext:
     def job_id(self) -> str:
         return self._context.job_id
 
-    def count(self, name: str, increase: int = 1) -> None:
+    def count(self, name: str, increase: float = 1) -> None:
         self._context.metrics.count(name, increase)
 
     def now_ms(self) -> int:

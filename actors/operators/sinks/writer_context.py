@@ -33,7 +33,6 @@ class WriterContext(ConnectorContext):
         self._fail = fail
         self._loop: EventLoop | None = None
         self._tasks: set[asyncio.Task[None]] = set()
-        self.count = context.metrics.count
         self.gauge_function = context.metrics.gauge_function
 
     def call_later(self, delay_ms: float, callback: Callable[[], None]) -> None:

@@ -15,7 +15,7 @@ def test_it_says_what_the_sinks_themselves_say() -> None:
     rows = {
         cells[1].strip(): cells[2].strip() for line in guarantee_table().splitlines()[2:] if (cells := line.split("|"))
     }
-    assert rows["FileSink"] == rows["KafkaSink, exactly once"] == "exactly once"
+    assert rows["FileSink"] == rows["KafkaSink, exactly once"] == rows["PostgresSink"] == "exactly once"
     assert rows["KafkaSink"] == "at least once"
 
 
@@ -24,4 +24,4 @@ def test_it_says_when_rows_are_visible() -> None:
         cells[1].strip(): cells[3].strip() for line in guarantee_table().splitlines()[2:] if (cells := line.split("|"))
     }
     assert rows["KafkaSink"] == "at once"
-    assert rows["FileSink"] == "when a complete checkpoint is committed"
+    assert rows["PostgresSink"] == rows["FileSink"] == "when a complete checkpoint is committed"
