@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 from decimal import Decimal
 from pathlib import Path
@@ -12,14 +13,16 @@ import pyarrow as pa
 import pytest
 
 from flinkray import (
+    CheckpointError,
     DataGenSource,
     DataStream,
     DiscardSink,
     InvalidProgramError,
+    JobClient,
     JobExecutionError,
     JobStatus,
     PostgresSource,
-    SequenceField,
+    RandomField,
     WatermarkStrategy,
 )
 from flinkray.connectors.postgres import connections
@@ -196,6 +199,20 @@ def test_a_reader_whose_connection_is_lost_goes_on_with_the_next_row(
     assert "trying again in 0.01 s" in caplog.text
 
 
+def stopped(client: JobClient, directory: Path) -> str:
+    """Stops a job with a savepoint; one that a task declines since it has just read all it has is taken again."""
+
+    def stop() -> str | None:
+        with contextlib.suppress(CheckpointError):
+            return client.stop_with_savepoint(str(directory), timeout=60)
+        return None
+
+    savepoint = eventually(stop)
+    client.result(60)
+    assert savepoint is not None
+    return savepoint
+
+
 @pytest.mark.parametrize("by", ["page", "key"])
 def test_nothing_is_read_twice_or_lost_over_savepoints_at_another_parallelism(
     postgres: PostgresServer, tmp_path: Path, by: str
@@ -208,7 +225,7 @@ def test_nothing_is_read_twice_or_lost_over_savepoints_at_another_parallelism(
             file.writelines(f"{n}\n" for n in batch["n"].to_pylist())
         return batch
 
-    endless = DataGenSource({"n": SequenceField(0, 9)}, rows_per_second=10)  # so that the job never ends by itself
+    endless = DataGenSource({"n": RandomField(0, 9)}, rows_per_second=10)  # so that the job never ends by itself
     savepoint: str | None = None
     for number, (parallelism, enough) in enumerate(((2, 3_000), (3, 6_000), (1, 20_000))):
         options: dict[str, Any] = {} if savepoint is None else {"execution.state-recovery.path": savepoint}
@@ -221,8 +238,10 @@ def test_nothing_is_read_twice_or_lost_over_savepoints_at_another_parallelism(
         client = env.execute_async("read")
         eventually(client.status, lambda status: status is JobStatus.RUNNING)
         eventually(lambda: seen.read_text().count("\n") >= enough, deadline_s=60)  # noqa: B023
-        savepoint = client.stop_with_savepoint(str(tmp_path / str(number)), timeout=60)
-        client.result(60)
+        if parallelism == 1:
+            client.cancel()
+        else:
+            savepoint = stopped(client, tmp_path / str(number))
     assert sorted(map(int, seen.read_text().split())) == list(range(20_000))
 
 
