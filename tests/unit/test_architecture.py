@@ -38,6 +38,8 @@ ROOMS = (
     "flinkray.time",
     "flinkray.config",
     "flinkray.expressions",
+    "flinkray.tables.types",
+    "flinkray.tables.functions",
     "flinkray.state",
     "flinkray.functions",
     "flinkray.windows",
@@ -110,6 +112,8 @@ ROOMS = (
     "actors.state",
     "actors.user_code",
     "actors.operators.expressions",
+    "actors.operators.calc.values",
+    "actors.operators.calc",
     "actors.keys",
     # actors: one job at its JobMaster
     "actors.coordinators",

@@ -19,8 +19,11 @@ class BoundColumn(Struct, frozen=True):
 
 
 class BoundLiteral(Struct, frozen=True):
-    """A constant: None, or a Python value that Arrow takes as one of the type; months of an interval are an int, and
-    its days to seconds a timedelta."""
+    """A constant: None, or a Python value that Arrow takes as one of the type.
+
+    A date, time or interval may also be the whole number that its Arrow type holds: days since 1970, units of the type
+    since 1970 or of the day, months, milliseconds.
+    """
 
     value: Any
     type: LogicalType

@@ -63,14 +63,15 @@ def find(name: str) -> Function:
 
 
 def resolve(
-    name: str, arguments: Sequence[Argument], target: LogicalType | None = None, may_be_empty: bool = False
+    name: str, arguments: Sequence[Argument], target: LogicalType | None = None, may_be_empty: bool = True
 ) -> ResolvedCall:
     """The types of a call: what arguments are cast to, and the result's.
 
     Args:
         target: the type that the call names: that of CAST, TRY_CAST, of JSON_VALUE's RETURNING, and the interval of
             `(end - begin) DAY`.
-        may_be_empty: whether an aggregate may have no row, as it may without GROUP BY, and with FILTER.
+        may_be_empty: whether an aggregate may have no row: not with GROUP BY and no FILTER, nor in a frame that has
+            the current row.
 
     Raises:
         FunctionCallError: there is no such function, or it does not take these arguments.

@@ -44,8 +44,8 @@ def arguments(*types: str) -> list[Argument]:
 def test_aggregates_have_the_types_of_flink_and_may_be_null_where_there_may_be_no_row(
     name: str, types: list[str], alone: str, in_groups: str
 ) -> None:
-    assert str(resolve(name, arguments(*types), may_be_empty=True).result_type) == alone
-    assert str(resolve(name, arguments(*types)).result_type) == in_groups
+    assert str(resolve(name, arguments(*types)).result_type) == alone
+    assert str(resolve(name, arguments(*types), may_be_empty=False).result_type) == in_groups
 
 
 def test_a_function_is_found_whatever_its_case_and_by_its_synonyms() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flinkray.tables.types.arrow import from_arrow, from_arrow_schema, to_arrow, to_arrow_schema
@@ -46,6 +46,9 @@ PLAIN = [BOOLEAN, TINYINT, SMALLINT, INT, BIGINT, FLOAT, DOUBLE, STRING, BYTES, 
 SIZED = [DECIMAL(10, 2), DECIMAL(38, 38), TIME(0), TIME(3), TIME(6), TIME(9)]
 STAMPS = [make(digits) for make in (TIMESTAMP, TIMESTAMP_LTZ) for digits in (0, 3, 6, 9)]
 ATOMS = st.sampled_from([*PLAIN, *SIZED, *STAMPS])
+
+CALM = settings(deadline=None, max_examples=40)
+"""An example may take long where the machine is busy."""
 
 
 def nullable_or_not(atoms: st.SearchStrategy[LogicalType]) -> st.SearchStrategy[LogicalType]:
@@ -115,6 +118,7 @@ def test_a_type_refuses_a_size_it_cannot_have(make: Callable[[], LogicalType], m
         make()
 
 
+@CALM
 @given(TYPES)
 def test_a_type_comes_back_from_the_arrow_type_that_holds_it(logical_type: LogicalType) -> None:
     row = ROW(("c", logical_type))
@@ -185,6 +189,7 @@ def test_types_of_different_kinds_have_nothing_in_common(types: list[LogicalType
     assert common_type(types) is None
 
 
+@CALM
 @given(TYPES, TYPES)
 def test_the_common_type_does_not_depend_on_the_order_but_for_names(left: LogicalType, right: LogicalType) -> None:
     assert str(common_type([left, right])) == str(common_type([right, left]))

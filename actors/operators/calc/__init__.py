@@ -1,0 +1,9 @@
+"""What the functions of Flink SQL compute, on whole columns: kernels, found by the functions' names.
+
+- `calculation.py`: bound expressions, and calls, computed on the columns of a batch. Open it first.
+- `numbers.py`, `logic.py`, `texts.py`, `patterns.py`, `times.py`, `shifts.py`, `collections.py`, `json_functions.py`:
+  kernels by subject.
+- `values/`: what they stand on: calls and kernels, decimals, the calendar, casts.
+
+Named after Flink's Calc, which projects and filters. What the functions take is in `flinkray.tables.functions`.
+"""

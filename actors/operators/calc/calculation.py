@@ -1,0 +1,180 @@
+"""Bound expressions computed on the columns of a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from actors.operators.calc.collections import COLLECTION_KERNELS
+from actors.operators.calc.json_functions import JSON_KERNELS
+from actors.operators.calc.logic import LOGIC_KERNELS
+from actors.operators.calc.numbers import NUMBER_KERNELS
+from actors.operators.calc.patterns import PATTERN_KERNELS
+from actors.operators.calc.texts import TEXT_KERNELS
+from actors.operators.calc.times import TIME_KERNELS
+from actors.operators.calc.values.casts import CAST_KERNELS, cast
+from actors.operators.calc.values.evaluation import Call, Datum, EvaluationContext, Kernel, as_array
+from flinkray.errors import RecordError
+from flinkray.tables.functions.bound import BoundCall, BoundColumn, BoundExpression, BoundLiteral
+from flinkray.tables.functions.signatures import ResolvedCall
+from flinkray.tables.types.arrow import to_arrow
+from flinkray.tables.types.logical import LogicalType
+
+KERNELS: dict[str, Kernel] = {
+    **NUMBER_KERNELS,
+    **LOGIC_KERNELS,
+    **CAST_KERNELS,
+    **TEXT_KERNELS,
+    **PATTERN_KERNELS,
+    **TIME_KERNELS,
+    **COLLECTION_KERNELS,
+    **JSON_KERNELS,
+}
+"""The kernel of each scalar function, by the function's own name."""
+_MAKE_JSON = ("JSON_OBJECT", "JSON_ARRAY")
+_UNFAILING = frozenset(
+    {*LOGIC_KERNELS, *PATTERN_KERNELS, *TEXT_KERNELS, *COLLECTION_KERNELS, "+", "-", "*", "TRY_CAST", "EXTRACT"}
+) - {"ELEMENT", "MAP_FROM_ARRAYS", "FROM_BASE64", "DECODE"}
+"""Functions that compute a result for any arguments, so that it does not matter if rows that need none are computed."""
+
+
+def evaluate(
+    call: ResolvedCall,
+    arguments: Sequence[Datum],
+    types: Sequence[LogicalType],
+    rows: int,
+    context: EvaluationContext,
+    raw_json: frozenset[int] = frozenset(),
+) -> Datum:
+    """One call on whole columns.
+
+    Args:
+        arguments: columns, or scalars for constants, of `types`.
+        raw_json: places of arguments that are JSON already.
+    Returns:
+        A column of the Arrow type of the result, or a scalar if all arguments are.
+    Raises:
+        RecordError: a value cannot be computed; names the function.
+    """
+    try:
+        casted = [
+            cast(argument, source, target, context)
+            for argument, source, target in zip(arguments, types, call.argument_types, strict=True)
+        ]
+        described = Call(call.name, call.argument_types, call.result_type, rows, context, raw_json)
+        result = KERNELS[call.name].run(described, casted)
+    except (ValueError, ArithmeticError) as error:
+        raise RecordError(f"{call.name}: {error}") from error
+    target = to_arrow(call.result_type)
+    return result if result.type.equals(target) else result.cast(target)
+
+
+def calculate(
+    expression: BoundExpression, columns: Sequence[pa.Array], rows: int, context: EvaluationContext
+) -> pa.Array:
+    """The column of an expression.
+
+    Of CASE, IF, COALESCE, AND and OR only the rows that need a result are computed, so that what guards a division does
+    guard it.
+
+    Args:
+        columns: the input's, each of the Arrow type that `to_arrow` gives for its logical type.
+        rows: how many rows the input has.
+    Raises:
+        RecordError: a value cannot be computed; names the function.
+    """
+    return as_array(_calculate(expression, columns, rows, context), rows)
+
+
+def _calculate(
+    expression: BoundExpression, columns: Sequence[pa.Array], rows: int, context: EvaluationContext
+) -> Datum:
+    match expression:
+        case BoundColumn(place=place):
+            return columns[place]
+        case BoundLiteral(value=value, type=kind):
+            return pa.scalar(value, to_arrow(kind))
+        case BoundCall(resolved=call, arguments=arguments):
+            guarded = _guarded(expression, columns, rows, context)
+            if guarded is not None:
+                return guarded
+            values = [_calculate(argument, columns, rows, context) for argument in arguments]
+            raw = frozenset(
+                place
+                for place, argument in enumerate(arguments)
+                if isinstance(argument, BoundCall) and argument.resolved.name in _MAKE_JSON
+            )
+            return evaluate(call, values, [argument.type for argument in arguments], rows, context, raw)
+
+
+# -- rows that need a result ---------------------------------------------------------------------------------------
+
+
+def _can_fail(expression: BoundExpression) -> bool:
+    if not isinstance(expression, BoundCall):
+        return False
+    return expression.resolved.name not in _UNFAILING or any(map(_can_fail, expression.arguments))
+
+
+def _guarded(call: BoundCall, columns: Sequence[pa.Array], rows: int, context: EvaluationContext) -> pa.Array | None:
+    """A condition whose later arguments may fail; None: it is computed as any other call."""
+    name = call.resolved.name
+    if name not in ("CASE", "IF", "COALESCE", "IFNULL", "AND", "OR") or not any(map(_can_fail, call.arguments[1:])):
+        return None
+    if name in ("CASE", "IF"):
+        return _by_condition(call, columns, rows, context)
+    kind = call.type
+    result = cast(calculate(call.arguments[0], columns, rows, context), call.arguments[0].type, kind, context)
+    for argument in call.arguments[1:]:
+        if name in ("AND", "OR"):
+            is_open = pc.fill_null(result if name == "AND" else pc.invert(result), True)
+        else:
+            is_open = result.is_null()
+        values = _of_rows(argument, is_open, kind, columns, context)
+        if name in ("AND", "OR"):
+            combine = pc.and_kleene if name == "AND" else pc.or_kleene
+            values = combine(result.filter(is_open), values)
+        result = _replaced(result, is_open, values)
+    return result
+
+
+def _by_condition(call: BoundCall, columns: Sequence[pa.Array], rows: int, context: EvaluationContext) -> pa.Array:
+    kind, arguments = call.type, call.arguments
+    result = pa.nulls(rows, to_arrow(kind))
+    is_open = pa.repeat(True, rows)
+    count = len(arguments) // 2 * 2
+    for condition, value in zip(arguments[:count:2], arguments[1:count:2], strict=True):
+        holds = pc.fill_null(_of_rows(condition, is_open, condition.type, columns, context), False)
+        taken = _replaced(is_open, is_open, holds)
+        result = _replaced(result, taken, _of_rows(value, taken, kind, columns, context))
+        is_open = pc.and_not(is_open, taken)
+    if len(arguments) > count:
+        result = _replaced(result, is_open, _of_rows(arguments[-1], is_open, kind, columns, context))
+    return result
+
+
+def _of_rows(
+    expression: BoundExpression,
+    mask: pa.Array,
+    kind: LogicalType,
+    columns: Sequence[pa.Array],
+    context: EvaluationContext,
+) -> pa.Array:
+    """The expression in the rows of the mask, as values of the type."""
+    count = mask.true_count
+    chosen = columns if count == len(mask) else [column.filter(mask) for column in columns]
+    if not count:
+        return pa.nulls(0, to_arrow(kind))
+    return cast(calculate(expression, chosen, count, context), expression.type, kind, context)
+
+
+def _replaced(values: pa.Array, mask: pa.Array, others: pa.Array) -> pa.Array:
+    """The values, and in the rows of the mask the others, one after the other."""
+    if not pa.types.is_nested(values.type) and not pa.types.is_duration(values.type):
+        return pc.replace_with_mask(values, mask, others)
+    chosen = mask.to_numpy(zero_copy_only=False)
+    places = np.where(chosen, len(values) + np.cumsum(chosen) - 1, np.arange(len(values)))
+    return pa.concat_arrays([values, others]).take(pa.array(places))

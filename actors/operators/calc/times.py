@@ -1,0 +1,211 @@
+"""Functions of dates, times and timestamps; the times of a query and of its batches."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from actors.operators.calc import shifts
+from actors.operators.calc.values import calendar
+from actors.operators.calc.values.calendar import Numbers
+from actors.operators.calc.values.evaluation import Call, Datum, Kernel, as_array, plain, with_call
+from actors.operators.calc.values.time_texts import parsed_dates, parsed_timestamps, read_by, written_by
+from actors.operators.calc.values.zones import to_instant, to_local
+from flinkray.tables.functions.times import PARTS_BY_NAME
+from flinkray.tables.types.logical import INTERVALS, NUMBERS, TEXTS, TypeRoot
+
+_DEFAULT_PATTERN = "yyyy-MM-dd HH:mm:ss"
+_NO_TIME = -(2**63)
+"""What UNIX_TIMESTAMP gives for a text that is no time."""
+_CLOCK = {"HOUR": 3_600, "MINUTE": 60, "SECOND": 1}
+_FRACTIONS = {"MILLISECOND": 10**3, "MICROSECOND": 10**6, "NANOSECOND": 10**9}
+
+
+# -- parts ---------------------------------------------------------------------------------------------------------
+
+
+def _extract(call: Call, unit: str, value: Datum) -> pa.Array:
+    kind = call.types[-1]
+    if kind.root in INTERVALS:
+        return _of_interval(value, unit)
+    if kind.root is TypeRoot.TIMESTAMP_LTZ and unit != "EPOCH":
+        value = to_local(value, call.context.time_zone)
+    days, rest, scale = calendar.split(value)
+    return calendar.with_nulls_of(_part(days, rest, scale, unit), value, pa.int64())
+
+
+def _part(days: Numbers, rest: Numbers, scale: int, unit: str) -> Numbers:
+    if unit in _CLOCK:
+        seconds = rest // (scale * _CLOCK[unit])
+        return seconds if unit == "HOUR" else seconds % 60
+    if unit in _FRACTIONS:
+        within = rest % scale
+        return within * _FRACTIONS[unit] // scale
+    match unit:
+        case "EPOCH":
+            return days * calendar.SECONDS_OF_DAY + rest // scale
+        case "DOW":
+            return (days + 4) % 7 + 1
+        case "ISODOW":
+            return (days + 3) % 7 + 1
+        case "DAY":
+            return days - calendar.first_day(calendar.month_of(days)) + 1
+        case "DOY":
+            return calendar.day_of_year(days)
+        case "WEEK":
+            return (calendar.day_of_year(_thursday(days)) - 1) // 7 + 1
+        case "ISOYEAR":
+            return calendar.year_of(_thursday(days))
+        case "MONTH":
+            return calendar.month_of(days) % 12 + 1
+        case "QUARTER":
+            return calendar.month_of(days) % 12 // 3 + 1
+    year = calendar.year_of(days)
+    span = {"DECADE": 10, "CENTURY": 100, "MILLENNIUM": 1_000}.get(unit)
+    if span is None:
+        return year
+    return year // span if unit == "DECADE" else (year + span - 1) // span
+
+
+def _thursday(days: Numbers) -> Numbers:
+    """The Thursday of the ISO week, which decides what year it is of."""
+    return days - (days + 3) % 7 + 3
+
+
+def _of_interval(value: pa.Array, unit: str) -> pa.Array:
+    numbers = calendar.counts(value)
+    size = np.abs(numbers)
+    if value.type == pa.int32():
+        parts = {"YEAR": size // 12, "MONTH": size % 12}
+    else:
+        seconds = size // 1_000
+        parts = {
+            "DAY": seconds // 86_400,
+            "HOUR": seconds // 3_600 % 24,
+            "MINUTE": seconds // 60 % 60,
+            "SECOND": seconds % 60,
+            "MILLISECOND": size % 1_000,
+        }
+    if unit not in parts:
+        raise ValueError(f"the interval has no {unit.lower()}")
+    return calendar.with_nulls_of(np.sign(numbers) * parts[unit], value, pa.int64())
+
+
+def _by_name(unit: str) -> Kernel:
+    return with_call(lambda call, value: _extract(call, unit, value))
+
+
+def _overlaps(call: Call, *arguments: Datum) -> pa.Array:
+    """Whether two periods meet; each has a begin and an end or a length."""
+    first, second = (_period(call, arguments, place) for place in (0, 2))
+    return pc.and_(pc.less_equal(first[0], second[1]), pc.less_equal(second[0], first[1]))
+
+
+def _period(call: Call, arguments: tuple[Datum, ...], place: int) -> tuple[pa.Array, pa.Array]:
+    begin, end = (as_array(arguments[place + more], call.rows) for more in (0, 1))
+    if call.types[place + 1].root in INTERVALS:
+        end = shifts.shifted(begin, call.types[place], end, call.types[place + 1], 1, call)
+    return pc.min_element_wise(begin, end, skip_nulls=False), pc.max_element_wise(begin, end, skip_nulls=False)
+
+
+# -- texts ---------------------------------------------------------------------------------------------------------
+
+
+def _date_format(call: Call, value: pa.Array, pattern: str) -> pa.Array:
+    root = call.types[0].root
+    if root in TEXTS:
+        value = parsed_timestamps(value, 3, "ms")
+    elif root is TypeRoot.DATE:
+        value = value.cast(pa.timestamp("s"))
+    elif root is TypeRoot.TIMESTAMP_LTZ:
+        value = to_local(value, call.context.time_zone)
+    return written_by(value, pattern)
+
+
+def _to_timestamp(value: pa.Array, pattern: str | None = None) -> pa.Array:
+    return parsed_timestamps(value, 3, "ms") if pattern is None else read_by(value, pattern)
+
+
+def _to_date(value: pa.Array, pattern: str | None = None) -> pa.Array:
+    return parsed_dates(value) if pattern is None else read_by(value, pattern).cast(pa.date32(), safe=False)
+
+
+def _to_timestamp_ltz(
+    call: Call, value: pa.Array, precision: int | str | None = None, zone: str | None = None
+) -> pa.Array:
+    if call.types[0].root in NUMBERS:
+        digits = 3 if precision is None else precision
+        if digits not in (0, 3):
+            raise ValueError(f"the precision is 0 for seconds or 3 for milliseconds, and not {digits}")
+        counts = value.cast(pa.int64(), safe=False)
+        millis = pc.multiply(counts, 1000) if digits == 0 else counts
+        return millis.cast(pa.timestamp("ms", "UTC"))
+    pattern = None if precision is None else str(precision)
+    return to_instant(_to_timestamp(value, pattern), zone or call.context.time_zone)
+
+
+def _from_unixtime(call: Call, value: pa.Array, pattern: str = _DEFAULT_PATTERN) -> pa.Array:
+    return written_by(to_local(value.cast(pa.timestamp("s", "UTC")), call.context.time_zone), pattern)
+
+
+def _unix_timestamp(call: Call, value: Datum = None, pattern: str = _DEFAULT_PATTERN) -> Datum:
+    if value is None:
+        return pa.scalar(call.context.now_micros // 1_000_000, pa.int64())
+    read = read_by(value, pattern, "s", 0)
+    seconds = to_instant(read, call.context.time_zone).cast(pa.int64())
+    return pc.if_else(pc.and_(value.is_valid(), read.is_null()), _NO_TIME, seconds)
+
+
+def _convert_tz(value: pa.Array, source: str, target: str) -> pa.Array:
+    instants = to_instant(read_by(value, _DEFAULT_PATTERN, "s", 0), source)
+    return written_by(to_local(instants, target), _DEFAULT_PATTERN)
+
+
+# -- now -----------------------------------------------------------------------------------------------------------
+
+
+def _now(is_row: bool = False) -> Kernel:
+    """The time of the statement or, where a stream has no end, of the batch, in the type of the result."""
+
+    def kernel(call: Call) -> pa.Scalar:
+        context = call.context
+        micros = context.now_micros if is_row or context.query_start_micros is None else context.query_start_micros
+        instant = pa.array([micros // 1000], pa.timestamp("ms", "UTC"))
+        if call.result_type.root is TypeRoot.TIMESTAMP_LTZ:
+            return instant[0]
+        local = to_local(instant, context.time_zone)
+        if call.result_type.root is TypeRoot.TIME:
+            return local.cast(pa.time32("ms")).cast(call.arrow_type, safe=False)[0]
+        return local.cast(call.arrow_type, safe=False)[0]
+
+    return with_call(kernel)
+
+
+def _watermark(call: Call, *_: Datum) -> pa.Array:
+    """The watermark, which no row of the batch has come after: NULL before the first."""
+    return pa.repeat(pa.scalar(call.context.watermark, pa.int64()), call.rows).cast(call.arrow_type)
+
+
+TIME_KERNELS = {
+    "EXTRACT": with_call(_extract, 0),
+    **{name: _by_name(unit) for name, unit in PARTS_BY_NAME.items()},
+    "TIMESTAMPADD": with_call(shifts.added, 0),
+    "TIMESTAMPDIFF": with_call(shifts.subtracted, 0),
+    "OVERLAPS": with_call(_overlaps),
+    "DATE_FORMAT": with_call(_date_format, 1),
+    "TO_DATE": plain(_to_date, 1),
+    "TO_TIMESTAMP": plain(_to_timestamp, 1),
+    "TO_TIMESTAMP_LTZ": with_call(_to_timestamp_ltz, 1, 2),
+    "FROM_UNIXTIME": with_call(_from_unixtime, 1),
+    "UNIX_TIMESTAMP": with_call(_unix_timestamp, 1),
+    "CONVERT_TZ": plain(_convert_tz, 1, 2),
+    "CURRENT_TIMESTAMP": _now(),
+    "CURRENT_ROW_TIMESTAMP": _now(is_row=True),
+    "LOCALTIMESTAMP": _now(),
+    "CURRENT_DATE": _now(),
+    "CURRENT_TIME": _now(),
+    "PROCTIME": _now(is_row=True),
+    "CURRENT_DATABASE": with_call(lambda call: pa.scalar(call.context.database)),
+    "CURRENT_WATERMARK": with_call(_watermark),
+}

@@ -1,0 +1,305 @@
+"""Texts that are dates, times and timestamps, and Java's patterns by which they are read and written."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from actors.operators.calc.values import calendar
+from actors.operators.calc.values.calendar import PER_SECOND, SECONDS_OF_DAY, Numbers
+from actors.operators.calc.values.evaluation import kept_where, nulls_where
+
+_CLOCK = r"(?P<H>[0-9]{1,2}):(?P<m>[0-9]{1,2})(?::(?P<s>[0-9]{1,2})(?:\.(?P<f>[0-9]{1,9}))?)?"
+_TIMESTAMP = rf"^(?P<y>[0-9]{{4}})-(?P<M>[0-9]{{1,2}})-(?P<d>[0-9]{{1,2}})(?: {_CLOCK})?$"
+_DATE = r"^[ ]*(?P<y>[0-9]{1,4})(?:-(?P<M>[0-9]{1,2})(?:-(?P<d>[0-9]{1,2})(?:[ T].*)?)?)?[ ]*$"
+_TIME = rf"^[ ]*(?P<H>[0-9]{{1,2}})[ ]*$|^[ ]*{_CLOCK.replace('<H>', '<h>')}[ ]*$"
+_MONTHS = (
+    *("January", "February", "March", "April", "May", "June", "July"),
+    *("August", "September", "October", "November", "December"),
+)
+_PART = re.compile(r"(?P<letter>[A-Za-z])(?P=letter)*|''|'(?P<quoted>(?:[^']|'')+)'|.", re.DOTALL)
+_DAYS = ("Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday")
+
+
+# -- reading -------------------------------------------------------------------------------------------------------
+
+
+def parsed_timestamps(texts: pa.Array, precision: int, unit: str) -> pa.Array:
+    """`2024-3-5 10:20:30.5` as CAST reads it; NULL where a text is no timestamp. The clock may be left out, and a day
+    that a month does not have is its last."""
+    is_plain = pc.match_substring_regex(texts, r"^[0-9]{4}-[0-9]{2}-[0-9]{2}( [0-9]{2}:[0-9]{2}:[0-9]{2})?$")
+    if pc.all(is_plain).as_py():
+        try:
+            return texts.cast(pa.timestamp(unit))
+        except pa.ArrowInvalid:
+            pass  # one is no date
+    return _composed(pc.extract_regex(texts, _TIMESTAMP), unit, precision)
+
+
+def parsed_dates(texts: pa.Array) -> pa.Array:
+    """`2024-3-5`, `2024-3` or `2024`, whatever comes after a space or T; NULL where there is no such day."""
+    found = pc.extract_regex(texts, _DATE)
+    year, month, day = (_numbers(found, name, 1) for name in ("y", "M", "d"))
+    days, valid = calendar.days_from(year, month, day, clamps=False)
+    return _where(valid, calendar.with_nulls_of(days, found, pa.date32()))
+
+
+def parsed_times(texts: pa.Array, precision: int) -> pa.Array:
+    """`10:20:30.5`, `10:20` or `10` in nanoseconds; NULL where there is no such time."""
+    found = pc.extract_regex(texts, _TIME)
+    hour = np.maximum(_numbers(found, "H"), _numbers(found, "h"))
+    nanos, valid = _clock(hour, _numbers(found, "m"), _numbers(found, "s"), _fraction(found, precision))
+    return _where(valid, calendar.with_nulls_of(nanos, found, pa.time64("ns")))
+
+
+def _composed(found: pa.Array, unit: str, precision: int) -> pa.Array:
+    """Timestamps of the groups of a pattern; NULL where it did not match, or there is no such time."""
+    year, month, day = (_numbers(found, name, default) for name, default in (("y", 1970), ("M", 1), ("d", 1)))
+    hour = _numbers(found, "H")
+    if found.type.get_field_index("h") >= 0:
+        hour = _numbers(found, "h") % 12 + 12 * _is_afternoon(found)
+    days, valid = calendar.days_from(year, month, day, clamps=True)
+    nanos, is_time = _clock(hour, _numbers(found, "m"), _numbers(found, "s"), _fraction(found, precision))
+    scale = PER_SECOND[unit]
+    moments = days * (SECONDS_OF_DAY * scale) + nanos // (10**9 // scale)
+    return _where(valid & is_time, calendar.with_nulls_of(moments, found, pa.timestamp(unit)))
+
+
+def _clock(hour: Numbers, minute: Numbers, second: Numbers, nanos: Numbers) -> tuple[Numbers, npt.NDArray[np.bool_]]:
+    valid = (hour < 24) & (minute < 60) & (second < 60)
+    return ((hour * 60 + minute) * 60 + second) * 10**9 + nanos, valid
+
+
+def _numbers(found: pa.Array, name: str, default: int = 0) -> Numbers:
+    """What a group of digits says; the default where it is not there."""
+    place = found.type.get_field_index(name)
+    if place < 0:
+        return np.full(len(found), default, np.int64)
+    texts = found.field(place)
+    numbers = pc.if_else(pc.equal(texts, ""), str(default), texts).cast(pa.int64())
+    result: Numbers = numbers.fill_null(default).to_numpy(zero_copy_only=False)
+    return result
+
+
+def _fraction(found: pa.Array, precision: int) -> Numbers:
+    """Nanoseconds of the digits after the point, of which so many count."""
+    place = found.type.get_field_index("f")
+    if place < 0:
+        return np.zeros(len(found), np.int64)
+    digits = pc.utf8_slice_codeunits(found.field(place), 0, precision) if precision else pa.repeat("", len(found))
+    numbers: Numbers = pc.utf8_rpad(digits, 9, "0").cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
+    return numbers
+
+
+def _is_afternoon(found: pa.Array) -> Numbers:
+    place = found.type.get_field_index("a")
+    if place < 0:
+        return np.zeros(len(found), np.int64)
+    is_it: Numbers = pc.equal(pc.ascii_upper(found.field(place)), "PM").fill_null(False).cast(pa.int64()).to_numpy()
+    return is_it
+
+
+def _where(valid: npt.NDArray[np.bool_], values: pa.Array) -> pa.Array:
+    return values if valid.all() else kept_where(pa.array(valid), values)
+
+
+# -- patterns ------------------------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=256)
+def tokens(pattern: str) -> tuple[tuple[str, int], ...]:
+    """A pattern of Java's DateTimeFormatter as letters with their counts; a literal text has count 0.
+
+    Raises:
+        ValueError: a quotation mark is not closed.
+    """
+    found: list[tuple[str, int]] = []
+    for part in _PART.finditer(pattern):
+        if part["letter"]:
+            found.append((part["letter"], len(part[0])))
+        elif part[0] == "''":
+            found.append(("'", 0))
+        elif part[0] == "'":
+            raise ValueError(f"the pattern {pattern!r} has a quotation mark without another one")
+        else:
+            found.append((part["quoted"].replace("''", "'") if part["quoted"] is not None else part[0], 0))
+    return tuple(found)
+
+
+def read_by(texts: pa.Array, pattern: str, unit: str = "ms", precision: int = 3) -> pa.Array:
+    """Timestamps that texts of this pattern are; NULL where one is not of it."""
+    if pattern == "yyyy-MM-dd HH:mm:ss":
+        is_plain = pc.match_substring_regex(texts, r"^[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}$")
+        if pc.all(is_plain).as_py():
+            try:
+                return texts.cast(pa.timestamp(unit))
+            except pa.ArrowInvalid:
+                pass  # one is no date
+    found = pc.extract_regex(texts, _regex(tokens(pattern)))
+    place = found.type.get_field_index("n")
+    if place >= 0:  # a month by its name
+        names = pc.utf8_slice_codeunits(found.field(place), 0, 3)
+        numbers = pc.add(pc.index_in(names, pa.array([name[:3] for name in _MONTHS])), 1).cast(pa.string())
+        fields = [*found.flatten(), pc.fill_null(numbers, "0")]
+        named = [*(field.name for field in found.type), "M"]
+        found = pa.StructArray.from_arrays(fields, named, mask=found.is_null())
+    return _composed(found, unit, precision)
+
+
+_READ = {
+    "y": ("y", 4),
+    "u": ("y", 4),
+    "M": ("M", 2),
+    "L": ("M", 2),
+    "d": ("d", 2),
+    "H": ("H", 2),
+    "k": ("H", 2),
+    "h": ("h", 2),
+    "K": ("h", 2),
+    "m": ("m", 2),
+    "s": ("s", 2),
+}
+"""Letters that are read as numbers: the group, and the most digits where the letter stands alone."""
+
+
+def _regex(pattern: tuple[tuple[str, int], ...]) -> str:
+    parts = []
+    for letter, count in pattern:
+        if not count:
+            parts.append(re.escape(letter))
+        elif letter == "S":
+            parts.append(f"(?P<f>[0-9]{{{count}}})")
+        elif letter == "a":
+            parts.append("(?P<a>[AaPp][Mm])")
+        elif letter in "ML" and count > 2:
+            names = _MONTHS if count > 3 else [name[:3] for name in _MONTHS]
+            parts.append(f"(?P<n>{'|'.join(names)})")
+        elif letter == "E":
+            parts.append(f"(?:{'|'.join(name if count > 3 else name[:3] for name in _DAYS)})")
+        elif letter in _READ:
+            group, most = _READ[letter]
+            parts.append(f"(?P<{group}>[0-9]{{{count if count > 1 else f'1,{most}'}}})")
+        else:
+            raise ValueError(f"the letter {letter!r} of a pattern is written, but cannot be read")
+    return f"^{''.join(parts)}$"
+
+
+# -- writing -------------------------------------------------------------------------------------------------------
+
+
+_FRACTION = frozenset("S")
+_CLOCK_LETTERS = frozenset("HkKhmsa")
+
+
+def written_by(times: pa.Array, pattern: str) -> pa.Array:
+    """Timestamps as texts of this pattern. Days, times of day and fractions are written once for each that there is."""
+    days, rest, scale = calendar.split(times)
+    seconds = rest // scale
+    runs = (
+        ("date", days, _date_numbers),
+        ("clock", seconds, _clock_numbers),
+        ("fraction", (rest - seconds * scale) * (10**9 // scale), _fraction_numbers),
+    )
+    parts = []
+    for kind, found in _runs(tokens(pattern)):
+        if kind == "literal":
+            parts.append(pa.scalar("".join(text for text, _ in found)))
+        for name, numbers, parts_of in runs:
+            if name == kind:
+                distinct = pa.array(numbers).dictionary_encode()
+                parts.append(_written(found, parts_of(distinct.dictionary.to_numpy())).take(distinct.indices))
+    texts = pc.binary_join_element_wise(*parts, "") if parts else pa.scalar("")
+    texts = pa.repeat(texts, len(times)) if isinstance(texts, pa.Scalar) else texts
+    return nulls_where(times.is_null(), texts) if times.null_count else texts
+
+
+def _runs(pattern: tuple[tuple[str, int], ...]) -> list[tuple[str, tuple[tuple[str, int], ...]]]:
+    """The pattern cut where it goes from days to times of day or fractions; texts belong to what is before them."""
+    runs: list[tuple[str, tuple[tuple[str, int], ...]]] = []
+    for letter, count in pattern:
+        kind = "fraction" if letter in _FRACTION else "clock" if letter in _CLOCK_LETTERS else "date"
+        if not count:
+            kind = runs[-1][0] if runs else "literal"
+        if runs and runs[-1][0] == kind:
+            runs[-1] = (kind, (*runs[-1][1], (letter, count)))
+        else:
+            runs.append((kind, ((letter, count),)))
+    return runs
+
+
+def _date_numbers(days: Numbers) -> dict[str, Numbers]:
+    month = calendar.month_of(days) % 12
+    day_of_year, weekday, year = calendar.day_of_year(days), (days + 4) % 7, calendar.year_of(days)
+    return {
+        "y": year,
+        "u": year,
+        "M": month + 1,
+        "L": month + 1,
+        "d": days - calendar.first_day(calendar.month_of(days)) + 1,
+        "D": day_of_year,
+        "Q": month // 3 + 1,
+        "q": month // 3 + 1,
+        "e": weekday + 1,
+        "E": weekday,
+        "w": (day_of_year - 1 + (days - day_of_year + 5) % 7) // 7 + 1,
+        "G": year,
+    }
+
+
+def _clock_numbers(seconds: Numbers) -> dict[str, Numbers]:
+    hour = seconds // 3_600
+    return {
+        "H": hour,
+        "k": (hour + 23) % 24 + 1,
+        "K": hour % 12,
+        "h": (hour + 11) % 12 + 1,
+        "m": seconds // 60 % 60,
+        "s": seconds % 60,
+        "a": hour // 12,
+    }
+
+
+def _fraction_numbers(nanos: Numbers) -> dict[str, Numbers]:
+    return {"S": nanos}
+
+
+def _written(pattern: tuple[tuple[str, int], ...], numbers: dict[str, Numbers]) -> pa.Array:
+    """Letters of one kind as texts, one for each of the numbers that belong to them."""
+    parts = []
+    for letter, count in pattern:
+        if not count:
+            parts.append(pa.scalar(letter))
+            continue
+        if letter not in numbers:
+            raise ValueError(f"the letter {letter!r} of a pattern is not known; a text in it stands in '…'")
+        values = numbers[letter]
+        if letter == "S":
+            parts.append(pc.utf8_slice_codeunits(_padded(values, 9), 0, count))
+        elif letter == "a":
+            parts.append(pa.array(["AM", "PM"]).take(pa.array(values)))
+        elif letter in "ML" and count > 2:
+            parts.append(_named(values - 1, _MONTHS, count))
+        elif letter == "E":
+            parts.append(_named(values, _DAYS, count))
+        elif letter == "G":
+            parts.append(pc.if_else(pa.array(values > 0), "AD", "BC"))
+        elif letter in "yu" and count == 2:
+            parts.append(_padded(values % 100, 2))
+        else:
+            parts.append(_padded(values, count))
+    return pc.binary_join_element_wise(*parts, "")
+
+
+def _padded(numbers: Numbers, digits: int) -> pa.Array:
+    texts = pa.array(numbers).cast(pa.string())
+    return pc.utf8_lpad(texts, digits, "0") if digits > 1 else texts
+
+
+def _named(numbers: Numbers, names: tuple[str, ...], count: int) -> pa.Array:
+    words = pa.array([name if count > 3 else name[:3] for name in names])
+    return words.take(pa.array(numbers))
