@@ -4,7 +4,10 @@
     ├── InvalidProgramError        the program cannot be compiled: wrong argument, cycle, duplicate uid, no sink ...
     │   ├── UnknownColumnError     a column that the stream does not have, with the nearest one that it has
     │   ├── NotSerializableError   a function that cannot be sent to a worker
-    │   └── ConfigurationError     an unknown option, or a value that an option does not take
+    │   ├── ConfigurationError     an unknown option, or a value that an option does not take
+    │   └── SqlError               a SQL statement is wrong; shows the place in it
+    │       ├── SqlParserError     ... it cannot be read
+    │       └── SqlValidationError ... its names or types do not fit
     ├── MissingDependencyError     something that flinkray needs is missing on this machine (Java, a package)
     ├── RecordError                a value that an operator cannot take, named with operator, subtask, field and value
     │   ├── UserFunctionError      the user's own code raised
@@ -90,6 +93,48 @@ class UnknownColumnError(InvalidProgramError):
         else:
             problem = f"no column {self.column!r}{did_you_mean(self.column, self.available)}"
         return f"{prefix}{problem}; columns: {', '.join(self.available)}"
+
+
+class SqlError(InvalidProgramError):
+    """A SQL statement cannot mean anything: one sentence says why, and a caret stands under the place.
+
+    Args:
+        sql: the text that was read.
+        start: the offset of the first character in it that is wrong.
+        end: the offset behind the last one.
+    """
+
+    def __init__(self, message: str, sql: str, start: int, end: int) -> None:
+        self.message = message
+        self.sql = sql
+        self.start = start
+        self.end = end
+        super().__init__(message, sql, start, end)
+
+    @property
+    def line(self) -> int:
+        """The line of the place, from 1."""
+        return self.sql.count("\n", 0, self.start) + 1
+
+    @property
+    def column(self) -> int:
+        """The column of the place in its line, in characters, from 1."""
+        return self.start - (self.sql.rfind("\n", 0, self.start) + 1) + 1
+
+    def _text(self) -> str:
+        line = self.sql.split("\n")[self.line - 1].rstrip("\r")
+        width = max(1, min(self.end - self.start, len(line) - self.column + 1))
+        # Tabs stay tabs, so that the caret stands under the place however wide they are shown.
+        blank = "".join("\t" if each == "\t" else " " for each in line[: self.column - 1])
+        return f"line {self.line}, column {self.column}: {self.message}\n  {line}\n  {blank}{'^' * width}"
+
+
+class SqlParserError(SqlError):
+    """A statement is not written as Flink SQL is."""
+
+
+class SqlValidationError(SqlError):
+    """A statement is well written, but a name, a type or a function in it does not fit."""
 
 
 class MissingDependencyError(FlinkrayError):

@@ -1,6 +1,10 @@
-"""Tables: Flink SQL's types and functions; descriptions only, as everything in `flinkray`.
+"""Tables: Flink's SQL, from the text of a statement to a logical plan; descriptions only, as everything in `flinkray`.
 
 - `types/`: logical types, their Arrow types, common types and casts. Open `types/logical.py` first.
 - `functions/`: which functions there are, what they take and of which type their result is. Open
   `functions/registry.py` first. What they compute is in `actors.operators.calc`.
+- `syntax/`: statements as they are written. Open `syntax/parsing/parser.py` first.
+- `plans/`: logical plans, and the rules that rewrite them. Open `plans/nodes.py` first.
+- `catalog.py`: tables, views and functions by name.
+- `binding/`: from statements to logical plans: names, types and functions. Open `binding/binder.py` first.
 """
