@@ -1,0 +1,32 @@
+"""What all that binds a statement shares, and how it says that something is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NoReturn
+
+from msgspec import Struct
+
+from flinkray.errors import InvalidProgramError, SqlValidationError
+from flinkray.tables.catalog import Catalog
+from flinkray.tables.plans.expressions import Plan
+from flinkray.tables.syntax.nodes import Node
+
+
+class CommonTablePlan(Struct, frozen=True):
+    """A table of WITH."""
+
+    plan: Plan
+
+
+class Context(Struct, frozen=True):
+    """The text that is bound, the catalog, and the tables of WITH by name."""
+
+    sql: str
+    catalog: Catalog
+    common_tables: Mapping[str, CommonTablePlan] = {}
+
+    def fail(self, node: Node, message: str | InvalidProgramError) -> NoReturn:
+        """Raise that a node of the statement is wrong."""
+        cause = message if isinstance(message, InvalidProgramError) else None
+        raise SqlValidationError(str(message), self.sql, node.span.start, node.span.end) from cause

@@ -1,0 +1,315 @@
+"""FROM: tables, queries, table functions and joins, and the columns that they bring into scope."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from msgspec import Struct
+
+from flinkray.errors import InvalidProgramError
+from flinkray.tables.binding.calls import call, user_call
+from flinkray.tables.binding.context import Context
+from flinkray.tables.binding.expressions import ExpressionBinder, QueryBinder
+from flinkray.tables.binding.scope import Scope, ScopeColumn, scope_of
+from flinkray.tables.binding.window_functions import WINDOW_FUNCTIONS, table_argument, window_table_function
+from flinkray.tables.catalog import View
+from flinkray.tables.plans.expressions import TRUE, BoundExpression, Column, Plan, conjunction
+from flinkray.tables.plans.nodes import (
+    Correlate,
+    Join,
+    Project,
+    Scan,
+    TableFunctionCall,
+    TemporalJoin,
+    Unnest,
+    Values,
+    WatermarkAssigner,
+    row_type,
+    unique_names,
+)
+from flinkray.tables.plans.tables import ColumnKind, Table
+from flinkray.tables.syntax import queries as syntax
+from flinkray.tables.syntax.expressions import Expression, Query
+from flinkray.tables.syntax.names import Name, Path
+from flinkray.tables.syntax.nodes import Node
+from flinkray.tables.types.logical import BIGINT, CollectionType, LogicalType, MapType, RowType
+
+ViewBinder = Callable[[View], Plan]
+NO_COLUMNS = RowType((), nullable=False)
+ONE_ROW = Values(((),), NO_COLUMNS)
+"""One row without columns: what a SELECT without FROM reads."""
+
+
+class Bound(Struct, frozen=True):
+    """A relation's plan, and its columns by name."""
+
+    plan: Plan
+    scope: Scope
+
+
+class RelationBinder:
+    """Binds what stands in FROM.
+
+    Args:
+        view: gives the plan of a view.
+        query: gives the plan of a query, over the columns around it.
+    """
+
+    def __init__(self, context: Context, query: QueryBinder, view: ViewBinder, hints: tuple[syntax.Hint, ...]) -> None:
+        self.context = context
+        self.query = query
+        self.view = view
+        self.hints = hints
+
+    def bind(self, node: syntax.Relation, outer: Scope | None) -> Bound:
+        """A relation; `outer` has the columns of the queries around."""
+        if isinstance(node, syntax.Join):
+            return self._join(node, outer)
+        if isinstance(node, syntax.TableReference):
+            if node.as_of is not None:
+                self.context.fail(node, "FOR SYSTEM_TIME AS OF stands at the right table of a JOIN ... ON")
+            return self._table(node, outer)
+        if isinstance(node, syntax.DerivedTable):
+            plan = self.query(node.query, outer or Scope())
+            return self._aliased(plan, node.alias, outer)
+        if isinstance(node, syntax.TableFunction) and self._is_window_function(node):
+            return self._window_function(node, outer)
+        if isinstance(node, syntax.TableFunction | syntax.Unnest):
+            return self._rows_of(node, Bound(ONE_ROW, Scope((), outer)), outer, is_outer=False)
+        return self.context.fail(node, "MATCH_RECOGNIZE can be read, and cannot be planned yet")
+
+    # -- one relation
+
+    def _aliased(self, plan: Plan, alias: syntax.Alias | None, outer: Scope | None) -> Bound:
+        if alias is None:
+            return Bound(plan, scope_of(plan.row_type, (), outer))
+        rows = plan.row_type
+        if alias.columns:
+            rows = self.renamed(rows, alias.columns, alias)
+        return Bound(plan, scope_of(rows, (alias.name.text,), outer))
+
+    def renamed(self, rows: RowType, columns: tuple[Name, ...], node: Node) -> RowType:
+        """The columns under other names, of which there have to be as many."""
+        if len(columns) != len(rows.fields):
+            self.context.fail(node, f"these are {len(columns)} names for {len(rows.fields)} columns")
+        return row_type([each.text for each in columns], rows.types)
+
+    def _table(self, node: syntax.TableReference, outer: Scope | None) -> Bound:
+        names = node.path.texts
+        common = self.context.common_tables.get(names[0]) if len(names) == 1 else None
+        if common is not None:
+            plan, table = common.plan, names
+        else:
+            plan, table = self.named(node.path, node.hints)
+        if node.alias is not None:
+            return self._aliased(plan, node.alias, outer)
+        return Bound(plan, scope_of(plan.row_type, table, outer))
+
+    def named(self, path: Path, hints: tuple[syntax.Hint, ...] = ()) -> tuple[Plan, tuple[str, ...]]:
+        """The plan of a table or view of the catalog, and its full path."""
+        try:
+            found = self.context.catalog.get(path.texts)
+        except InvalidProgramError as error:
+            self.context.fail(path, error)
+        if isinstance(found, View):
+            return self.view(found), found.path
+        return table_plan(found, hints), found.path
+
+    # -- table functions
+
+    def _is_window_function(self, node: syntax.TableFunction) -> bool:
+        return node.call.function.texts[-1].upper() in WINDOW_FUNCTIONS
+
+    def _window_function(self, node: syntax.TableFunction, outer: Scope | None) -> Bound:
+        table = table_argument(node.call, self.context).table
+        if isinstance(table, Query):
+            source = self._aliased(self.query(table, Scope()), None, None)
+        else:
+            source = self._table(syntax.TableReference(table, span=table.span), None)
+        binder = ExpressionBinder(self.context, source.scope, self.query, "a window function")
+        return self._aliased(window_table_function(node.call, source.plan, binder), node.alias, outer)
+
+    def _rows_of(
+        self, node: syntax.TableFunction | syntax.Unnest, left: Bound, outer: Scope | None, is_outer: bool
+    ) -> Bound:
+        """The rows of a table function or a collection for each row of the left."""
+        binder = ExpressionBinder(self.context, left.scope, self.query, "FROM")
+        plan: Unnest | TableFunctionCall
+        if isinstance(node, syntax.Unnest):
+            plan = self._unnest(node, left.plan, binder, is_outer)
+        else:
+            plan = self._function(node, left.plan, binder, is_outer)
+        added = plan.columns
+        if node.alias is not None and node.alias.columns:
+            added = self.renamed(added, node.alias.columns, node.alias)
+        count = len(left.plan.row_type.fields)
+        types = plan.row_type.types[count:]
+        right = scope_of(row_type(added.names, types), (node.alias.name.text,) if node.alias else (), outer)
+        return Bound(plan, left.scope.beside(right, count))
+
+    def _unnest(self, node: syntax.Unnest, left: Plan, binder: ExpressionBinder, is_outer: bool) -> Unnest:
+        if len(node.expressions) != 1:
+            self.context.fail(node, "UNNEST takes one collection")
+        collection = binder.bind(node.expressions[0])
+        kind = collection.type
+        if isinstance(kind, MapType):
+            columns = row_type(["KEY", "VALUE"], [kind.key, kind.value])
+        elif isinstance(kind, CollectionType):
+            columns = _element_columns(kind.element)
+        else:
+            self.context.fail(node.expressions[0], f"UNNEST takes an array, a multiset or a map, and this is {kind}")
+        if node.with_ordinality:
+            columns = row_type([*columns.names, "ORDINALITY"], [*columns.types, BIGINT.not_null()])
+        return Unnest(left, collection, columns, is_outer, node.with_ordinality)
+
+    def _function(
+        self, node: syntax.TableFunction, left: Plan, binder: ExpressionBinder, is_outer: bool
+    ) -> TableFunctionCall:
+        function = self.context.catalog.function(node.call.function.texts)
+        name = node.call.function.texts[-1]
+        if function is None or function.kind != "table":
+            problem = f"no table function {name!r}" if function is None else f"{name} gives one value, not rows"
+            self.context.fail(node.call, problem)
+        arguments = user_call(node.call, function, binder.all(node.call.arguments), self.context)
+        rows = function.result
+        columns = rows if isinstance(rows, RowType) else row_type(["EXPR$0"], [rows])
+        return TableFunctionCall(left, function.name, arguments, columns, is_outer)
+
+    # -- joins
+
+    def _join(self, node: syntax.Join, outer: Scope | None) -> Bound:
+        left = self.bind(node.left, outer)
+        right = node.right
+        kind = "INNER" if node.kind in ("CROSS", "COMMA") else node.kind
+        is_function = isinstance(right, syntax.TableFunction) and not self._is_window_function(right)
+        if is_function or isinstance(right, syntax.Unnest):
+            assert isinstance(right, syntax.TableFunction | syntax.Unnest)
+            return self._join_with_rows_of(node, right, left, outer, kind)
+        if isinstance(right, syntax.DerivedTable) and right.lateral:
+            return self._lateral(node, right, left, outer, kind)
+        if isinstance(right, syntax.TableReference) and right.as_of is not None:
+            return self._temporal(node, right, left, outer, kind)
+        found = self.bind(right, outer)
+        scope = self._beside(left, found)
+        using = self._common_names(left, found) if node.natural else tuple(each.text for each in node.using)
+        if using:
+            return self._join_using(node, left, found, kind, using)
+        condition = None if node.condition is None else self._condition(node.condition, scope)
+        return self._joined(Join(kind, left.plan, found.plan, condition, (), self.hints), scope)
+
+    def _condition(self, node: Expression, scope: Scope) -> BoundExpression:
+        return ExpressionBinder(self.context, scope, self.query, "ON").condition(node)
+
+    def _beside(self, left: Bound, right: Bound) -> Scope:
+        return left.scope.beside(right.scope, len(left.plan.row_type.fields))
+
+    def _joined(self, plan: Plan, scope: Scope) -> Bound:
+        """The scope with the types that columns have behind the join."""
+        types = plan.row_type.types
+        columns = tuple(
+            ScopeColumn(each.name, types[each.index], each.table, each.index, each.in_star) for each in scope.columns
+        )
+        return Bound(plan, Scope(columns, scope.outer))
+
+    def _common_names(self, left: Bound, right: Bound) -> tuple[str, ...]:
+        names = {each.name for each in right.scope.columns if each.in_star}
+        return tuple(each.name for each in left.scope.columns if each.in_star and each.name in names)
+
+    def _join_using(self, node: syntax.Join, left: Bound, right: Bound, kind: str, using: tuple[str, ...]) -> Bound:
+        """A join whose columns of the same name become one: of the side that is there, or of the one that has it."""
+        width = len(left.plan.row_type.fields)
+        pairs = [(self._one(left, name, node), self._one(right, name, node)) for name in using]
+        pairs = [(first, Column(second.type, second.index + width)) for first, second in pairs]
+        equal = [call(node, "=", pair, self.context) for pair in pairs]
+        join = self._joined(
+            Join(kind, left.plan, right.plan, conjunction(equal), (), self.hints), self._beside(left, right)
+        )
+        types = join.plan.row_type.types
+        merged = []
+        for pair in pairs:
+            first, second = (Column(types[each.index], each.index) for each in pair)
+            whole = call(node, "COALESCE", [first, second], self.context) if kind == "FULL" else first
+            merged.append(second if kind == "RIGHT" else whole)
+        names, all_types = join.plan.row_type.names, join.plan.row_type.types
+        rest = tuple(Column(of, place) for place, of in enumerate(all_types))
+        project = Project(join.plan, (*merged, *rest), tuple(unique_names([*using, *names])))
+        columns = []
+        for place, (name, each) in enumerate(zip(using, merged, strict=True)):
+            columns.append(ScopeColumn(name, each.type, (), place))
+        for column in join.scope.columns:
+            in_star = column.in_star and column.name not in using
+            index = column.index + len(merged)
+            columns.append(ScopeColumn(column.name, column.type, column.table, index, in_star))
+        return Bound(project, Scope(tuple(columns), join.scope.outer))
+
+    def _one(self, side: Bound, name: str, node: syntax.Join) -> Column:
+        found = [each for each in side.scope.columns if each.name == name and each.in_star]
+        if len(found) != 1:
+            problem = f"no column {name!r}" if not found else f"several columns {name!r}"
+            self.context.fail(node, f"USING: {problem} on one side of the join")
+        return Column(found[0].type, found[0].index)
+
+    def _join_with_rows_of(
+        self,
+        node: syntax.Join,
+        right: syntax.TableFunction | syntax.Unnest,
+        left: Bound,
+        outer: Scope | None,
+        kind: str,
+    ) -> Bound:
+        if kind not in ("INNER", "LEFT"):
+            self.context.fail(node, f"a table function or UNNEST is joined as INNER or LEFT, not {kind}")
+        found = self._rows_of(right, left, outer, is_outer=kind == "LEFT")
+        if node.condition is not None:
+            condition = self._condition(node.condition, found.scope)
+            if condition != TRUE:
+                self.context.fail(node.condition, "what is joined with a table function or UNNEST has ON TRUE")
+        return found
+
+    def _lateral(
+        self, node: syntax.Join, right: syntax.DerivedTable, left: Bound, outer: Scope | None, kind: str
+    ) -> Bound:
+        if kind not in ("INNER", "LEFT"):
+            self.context.fail(node, f"LATERAL is joined as INNER or LEFT, not {kind}")
+        plan = self.query(right.query, left.scope)
+        found = self._aliased(plan, right.alias, outer)
+        scope = self._beside(left, found)
+        joined = self._joined(Correlate(kind, left.plan, plan), scope)
+        if node.condition is not None and self._condition(node.condition, scope) != TRUE:
+            self.context.fail(node.condition, "LATERAL is joined ON TRUE; filter inside of it")
+        return joined
+
+    def _temporal(
+        self, node: syntax.Join, right: syntax.TableReference, left: Bound, outer: Scope | None, kind: str
+    ) -> Bound:
+        assert right.as_of is not None
+        if node.condition is None or kind not in ("INNER", "LEFT"):
+            self.context.fail(node, "FOR SYSTEM_TIME AS OF is for INNER and LEFT JOIN ... ON")
+        time = ExpressionBinder(self.context, left.scope, self.query, "FOR SYSTEM_TIME AS OF").bind(right.as_of)
+        if not isinstance(time, Column):
+            self.context.fail(right.as_of, "the time is a time attribute of the left table")
+        found = self._table(right, outer)
+        scope = self._beside(left, found)
+        condition = self._condition(node.condition, scope)
+        return self._joined(TemporalJoin(kind, left.plan, found.plan, time, condition, (), self.hints), scope)
+
+
+def _element_columns(element: LogicalType) -> RowType:
+    if isinstance(element, RowType):
+        return element
+    return row_type(["EXPR$0"], [element])
+
+
+def table_plan(table: Table, hints: tuple[syntax.Hint, ...] = ()) -> Plan:
+    """A scan of a table with its computed columns, and its watermarks."""
+    stored = table.stored_columns
+    plan: Plan = Scan(table, tuple(range(len(stored))), hints)
+    if any(each.kind is ColumnKind.COMPUTED for each in table.columns):
+        places = {each.name: place for place, each in enumerate(stored)}
+        expressions = [each.expression or Column(each.type, places[each.name]) for each in table.columns]
+        plan = Project(plan, tuple(expressions), tuple(each.name for each in table.columns))
+    strategy = table.watermark
+    if strategy is not None:
+        index = plan.row_type.names.index(strategy.column)
+        plan = WatermarkAssigner(plan, index, strategy.expression, strategy.type)
+    return plan

@@ -1,0 +1,133 @@
+"""The columns that a name may be, and which one it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NoReturn
+
+from msgspec import Struct
+
+from flinkray.errors import did_you_mean
+from flinkray.tables.binding.context import Context
+from flinkray.tables.plans.expressions import BoundExpression, Column, FieldAccess, OuterColumn
+from flinkray.tables.syntax.names import Name, Path
+from flinkray.tables.types.logical import LogicalType, RowType
+
+
+class ScopeColumn(Struct, frozen=True):
+    """A column of a relation in FROM.
+
+    Args:
+        table: the names before its name: the alias, or the path of its table.
+        index: its number among the columns of the plan.
+        in_star: whether `*` has it, and its name alone means it: not where USING has made one column of two.
+    """
+
+    name: str
+    type: LogicalType
+    table: tuple[str, ...]
+    index: int
+    in_star: bool = True
+
+
+class Scope(Struct, frozen=True):
+    """The columns that names may be, and the scope of the query around."""
+
+    columns: tuple[ScopeColumn, ...] = ()
+    outer: Scope | None = None
+
+    def beside(self, other: Scope, by: int) -> Scope:
+        """This scope with the columns of another, whose plan's stand `by` places further right."""
+        moved = tuple(
+            ScopeColumn(each.name, each.type, each.table, each.index + by, each.in_star) for each in other.columns
+        )
+        return Scope(self.columns + moved, self.outer)
+
+    def tables(self) -> dict[tuple[str, ...], list[ScopeColumn]]:
+        """The columns of each table."""
+        found: dict[tuple[str, ...], list[ScopeColumn]] = {}
+        for column in self.columns:
+            if column.table:
+                found.setdefault(column.table, []).append(column)
+        return found
+
+
+def scope_of(rows: RowType, table: tuple[str, ...], outer: Scope | None = None) -> Scope:
+    """The scope of one relation."""
+    columns = (ScopeColumn(name, kind, table, place) for place, (name, kind) in enumerate(_pairs(rows)))
+    return Scope(tuple(columns), outer)
+
+
+def _pairs(rows: RowType) -> Iterable[tuple[str, LogicalType]]:
+    return zip(rows.names, rows.types, strict=True)
+
+
+def resolve(path: Path, scope: Scope, context: Context) -> BoundExpression:
+    """The column that a path is, or the field of one.
+
+    Raises:
+        SqlValidationError: there is none, with the nearest one there is; or there are several.
+    """
+    level, current = 0, scope
+    while True:
+        found = _in_one(path, current, context)
+        if found is not None:
+            column, fields = found
+            bound: BoundExpression = Column(column.type, column.index)
+            if level:
+                bound = OuterColumn(column.type, column.index, level)
+            return with_fields(bound, fields, context)
+        if current.outer is None:
+            break
+        level, current = level + 1, current.outer
+    return _fail_unknown(path, scope, context)
+
+
+def _in_one(path: Path, scope: Scope, context: Context) -> tuple[ScopeColumn, Sequence[Name]] | None:
+    texts = path.texts
+    for count in range(len(texts) - 1, -1, -1):
+        found = [
+            column
+            for column in scope.columns
+            if column.name == texts[count] and (_is_table(column.table, texts[:count]) if count else column.in_star)
+        ]
+        if len(found) > 1:
+            tables = " and ".join(sorted({f"{'.'.join(each.table)}.{each.name}" for each in found if each.table}))
+            context.fail(path, f"{texts[count]!r} may be several columns: {tables or texts[count]}; say which one")
+        if found:
+            return found[0], path.names[count + 1 :]
+    return None
+
+
+def _is_table(table: tuple[str, ...], written: tuple[str, ...]) -> bool:
+    return bool(written) and table[-len(written) :] == written
+
+
+def with_fields(bound: BoundExpression, fields: Sequence[Name], context: Context) -> BoundExpression:
+    """A field of a ROW, and a field of that, and so on."""
+    for field in fields:
+        kind = bound.type
+        if not isinstance(kind, RowType):
+            context.fail(field, f"{field.text!r} would be a field of a ROW, and this is {kind}")
+        if field.text not in kind.names:
+            hint = did_you_mean(field.text, kind.names)
+            context.fail(field, f"no field {field.text!r}{hint}; fields: {', '.join(kind.names)}")
+        index = kind.names.index(field.text)
+        target = kind.types[index]
+        bound = FieldAccess(target.with_nullability(target.nullable or kind.nullable), bound, index, field.text)
+    return bound
+
+
+def _fail_unknown(path: Path, scope: Scope, context: Context) -> NoReturn:
+    texts = path.texts
+    tables = {table[-1]: columns for table, columns in scope.tables().items()}
+    if len(texts) > 1 and texts[0] in tables:
+        names = [each.name for each in tables[texts[0]]]
+        hint = did_you_mean(texts[1], names)
+        context.fail(path, f"no column {texts[1]!r} in {texts[0]}{hint}; columns: {', '.join(names)}")
+    if len(texts) > 1:
+        hint = did_you_mean(texts[0], tables)
+        context.fail(path, f"no table {texts[0]!r} in FROM{hint}; tables: {', '.join(tables) or 'none'}")
+    names = list(dict.fromkeys(each.name for each in scope.columns))
+    known = f"; columns: {', '.join(names)}" if names else "; there are none here"
+    context.fail(path, f"no column {texts[0]!r}{did_you_mean(texts[0], names)}{known}")
