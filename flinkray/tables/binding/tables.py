@@ -132,9 +132,7 @@ class TableBinder:
             if key.kind != "PRIMARY KEY":
                 self.context.fail(key, "a table has no UNIQUE, only a PRIMARY KEY")
             if key.enforced is not False:
-                self.context.fail(
-                    key, "nobody checks a PRIMARY KEY: write PRIMARY KEY ... NOT ENFORCED"
-                )
+                self.context.fail(key, "nobody checks a PRIMARY KEY: write PRIMARY KEY ... NOT ENFORCED")
         if len(found) > 1:
             self.context.fail(found[1][0], "a table has one PRIMARY KEY")
         _, names = found[0]
@@ -149,9 +147,7 @@ class TableBinder:
         node = nodes[0]
         names = [each.name for each in columns]
         if len(node.column.names) != 1:
-            self.context.fail(
-                node.column, "a rowtime attribute is a column: compute one of this field"
-            )
+            self.context.fail(node.column, "a rowtime attribute is a column: compute one of this field")
         self._known(node.column.names[0], names, "WATERMARK FOR")
         column = columns[names.index(node.column.texts[0])]
         kind = column.type
