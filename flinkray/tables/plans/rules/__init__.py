@@ -1,0 +1,1 @@
+"""Rules: each rewrites a plan to one that gives the same rows. Open `order.py`, which has them in their order."""

@@ -1,0 +1,130 @@
+"""What can be known before rows come: logic with TRUE and FALSE, NULL tests, whole numbers.
+
+Only what needs no kernel is computed: kernels are of the runtime, and whoever lowers a plan may have them compute more.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+
+from msgspec.structs import replace
+
+from flinkray.tables.plans.expressions import FALSE, TRUE, BoundExpression, Call, Constant, Plan, rewritten
+from flinkray.tables.plans.nodes import Filter, Join, Values
+from flinkray.tables.plans.rules.rewriting import bottom_up, with_expressions
+from flinkray.tables.types.logical import BOOLEAN, INTEGERS, LengthType, LogicalType, TypeRoot
+
+_COMPARISONS: dict[str, Callable[[int, int], bool]] = {
+    "=": operator.eq,
+    "<>": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+_ARITHMETIC: dict[str, Callable[[int, int], int]] = {"+": operator.add, "-": operator.sub, "*": operator.mul}
+_BITS = {TypeRoot.TINYINT: 7, TypeRoot.SMALLINT: 15, TypeRoot.INTEGER: 31, TypeRoot.BIGINT: 63}
+
+
+def fold_constants(plan: Plan) -> Plan:
+    """The plan with constant expressions computed, and without filters that always hold."""
+    return bottom_up(plan, _folded_node)
+
+
+def _folded_node(plan: Plan) -> Plan:
+    plan = with_expressions(plan, folded)
+    if isinstance(plan, Filter) and isinstance(plan.condition, Constant):
+        return plan.input if plan.condition.value is True else Values((), plan.row_type)
+    if isinstance(plan, Join) and plan.condition == TRUE:
+        return replace(plan, condition=None)
+    return plan
+
+
+def folded(expression: BoundExpression) -> BoundExpression:
+    """The expression with its constant parts computed."""
+    return rewritten(expression, _folded)
+
+
+def _folded(expression: BoundExpression) -> BoundExpression:
+    if not isinstance(expression, Call):
+        return expression
+    name, arguments = expression.function, expression.arguments
+    if name in ("AND", "OR"):
+        return _junction(expression)
+    if name == "NOT" and isinstance(arguments[0], Constant):
+        value = arguments[0].value
+        return Constant(expression.type, None if value is None else not value)
+    if name in ("IS NULL", "IS NOT NULL") and (isinstance(arguments[0], Constant) or not arguments[0].type.nullable):
+        is_null = isinstance(arguments[0], Constant) and arguments[0].value is None
+        return TRUE if is_null == (name == "IS NULL") else FALSE
+    if name == "CASE":
+        return _case(expression)
+    if name == "CAST" and isinstance(arguments[0], Constant):
+        text = _text(arguments[0], expression.type)
+        if text is not None:
+            return text
+    whole = [each.value for each in arguments if isinstance(each, Constant) and each.type.root in INTEGERS]
+    if len(whole) < len(arguments) or any(value is None for value in whole):
+        return expression
+    return _of_whole_numbers(expression, whole)
+
+
+def _of_whole_numbers(call: Call, values: list[int]) -> BoundExpression:
+    """Comparisons, sums, differences, products and casts of whole numbers; what wraps around is left to the kernel."""
+    if call.function in _COMPARISONS and len(values) == 2:
+        return Constant(BOOLEAN.not_null(), _COMPARISONS[call.function](values[0], values[1]))
+    bits = _BITS.get(call.type.root)
+    if bits is None:
+        return call
+    if call.function in _ARITHMETIC and len(values) == 2:
+        found = _ARITHMETIC[call.function](values[0], values[1])
+    elif call.function == "CAST":
+        found = values[0]
+    else:
+        return call
+    return Constant(call.type, found) if -(1 << bits) <= found < 1 << bits else call
+
+
+def _text(constant: Constant, target: LogicalType) -> Constant | None:
+    """A text as a VARCHAR, which it is; None: the cast is another one."""
+    if not isinstance(constant.value, str) or not isinstance(target, LengthType) or target.root is not TypeRoot.VARCHAR:
+        return None
+    return Constant(target, constant.value) if len(constant.value) <= target.length else None
+
+
+def _junction(call: Call) -> BoundExpression:
+    """AND without what is TRUE, and FALSE where one part is; OR the other way round."""
+    dominant, neutral = (FALSE, TRUE) if call.function == "AND" else (TRUE, FALSE)
+    parts: list[BoundExpression] = []
+    for each in call.arguments:
+        if isinstance(each, Constant) and each.value is dominant.value:
+            return dominant
+        same = isinstance(each, Call) and each.function == call.function
+        inner = each.arguments if same and isinstance(each, Call) else (each,)
+        parts += [part for part in inner if not (isinstance(part, Constant) and part.value is neutral.value)]
+    unique = tuple(dict.fromkeys(parts))
+    if not unique:
+        return neutral
+    return unique[0] if len(unique) == 1 else replace(call, arguments=unique)
+
+
+def _case(call: Call) -> BoundExpression:
+    """CASE without conditions that never hold, and with what comes behind one that always does."""
+    kept: list[BoundExpression] = []
+    for place in range(0, len(call.arguments) - 1, 2):
+        condition, result = call.arguments[place : place + 2]
+        if isinstance(condition, Constant) and condition.value is not True:
+            continue
+        if condition == TRUE:
+            kept.append(result)
+            break
+        kept += [condition, result]
+    else:
+        kept += call.arguments[len(call.arguments) - len(call.arguments) % 2 :]
+    if not kept:
+        return Constant(call.type.as_nullable(), None)
+    if len(kept) == 1:
+        same = kept[0].type.as_nullable() == call.type.as_nullable()
+        return kept[0] if same else Call(call.type, "CAST", (kept[0],))
+    return call if len(kept) == len(call.arguments) else replace(call, arguments=tuple(kept))

@@ -1,0 +1,99 @@
+"""Which columns of a plan's rows are the bounds of a window, so that who lowers the plan can work window by window.
+
+An aggregate whose keys have both bounds is a window aggregate; a join that has both among its keys, of the same windows
+on both sides, is a window join; a rank whose partition has both is a window rank.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from flinkray.tables.plans.expressions import Column, Plan
+from flinkray.tables.plans.nodes import (
+    Aggregate,
+    Deduplicate,
+    Filter,
+    Join,
+    Limit,
+    Project,
+    Rank,
+    SetOperation,
+    Sort,
+    TemporalJoin,
+    Window,
+    WindowTableFunction,
+)
+
+
+class WindowKind(Struct, frozen=True):
+    """Which windows they are; lengths are in milliseconds."""
+
+    kind: str
+    size: int
+    slide: int = 0
+    offset: int = 0
+
+
+class WindowColumns(Struct, frozen=True):
+    """The numbers of the columns that are the start and the end of the window that a row belongs to, and its time."""
+
+    windows: WindowKind
+    start: int
+    end: int
+    time: int | None = None
+
+    def moved(self, places: dict[int, int]) -> WindowColumns | None:
+        """The same columns under other numbers; None where one of the bounds is not there any more."""
+        if self.start not in places or self.end not in places:
+            return None
+        time = None if self.time is None else places.get(self.time)
+        return WindowColumns(self.windows, places[self.start], places[self.end], time)
+
+
+def window_columns(plan: Plan) -> WindowColumns | None:
+    """The window's columns in the rows of a plan; None: they have none, or not both bounds."""
+    match plan:
+        case WindowTableFunction():
+            width = len(plan.input.row_type.fields)
+            windows = WindowKind(plan.kind, plan.size, plan.slide, plan.offset)
+            return WindowColumns(windows, width, width + 1, width + 2)
+        case Filter() | Sort() | Limit() | Rank() | Deduplicate() | Window():
+            return window_columns(plan.input)
+        case Project():
+            found = window_columns(plan.input)
+            places: dict[int, int] = {}
+            for place, expression in enumerate(plan.expressions):
+                if isinstance(expression, Column):
+                    places.setdefault(expression.index, place)
+            return None if found is None else found.moved(places)
+        case Aggregate():
+            found = window_columns(plan.input)
+            return None if found is None else found.moved({key: place for place, key in enumerate(plan.keys)})
+        case SetOperation():
+            left, right = window_columns(plan.left), window_columns(plan.right)
+            return left if left == right else None
+        case TemporalJoin():
+            return window_columns(plan.left)
+        case Join():
+            return window_columns(plan.left) if is_window_join(plan) or plan.kind in ("SEMI", "ANTI") else None
+    return None
+
+
+def is_window_aggregate(plan: Aggregate) -> bool:
+    """Whether each of its groups lies in one window, so that it is complete when the window is."""
+    return not plan.grouping_sets and window_columns(plan) is not None
+
+
+def is_window_join(plan: Join) -> bool:
+    """Whether it only pairs rows of the same window."""
+    left, right = window_columns(plan.left), window_columns(plan.right)
+    if left is None or right is None or left.windows != right.windows:
+        return False
+    return {(left.start, right.start), (left.end, right.end)} <= set(plan.keys)
+
+
+def is_window_rank(plan: Rank | Deduplicate) -> bool:
+    """Whether it ranks the rows of each window by themselves."""
+    found = window_columns(plan.input)
+    partition = plan.partition_by if isinstance(plan, Rank) else plan.keys
+    return found is not None and {found.start, found.end} <= set(partition)
