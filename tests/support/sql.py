@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -9,6 +10,8 @@ from pathlib import Path
 from hypothesis import strategies as st
 
 from flinkray.errors import SqlError
+from flinkray.tables.binding.binder import execute_ddl
+from flinkray.tables.catalog import Catalog, UserFunction
 from flinkray.tables.syntax.expressions import (
     ArrayOf,
     Between,
@@ -57,6 +60,7 @@ from flinkray.tables.syntax.queries import (
     TableReference,
     Values,
 )
+from flinkray.tables.types.logical import BIGINT
 
 DATA = Path(__file__).resolve().parent.parent / "data" / "sql"
 
@@ -254,3 +258,14 @@ def queries(draw: st.DrawFn, depth: int = 2) -> Query:
     order = st.lists(st.builds(OrderItem, LEAVES, st.booleans(), NOT_NULL), max_size=2).map(tuple)
     number = st.none() | st.just(Number("3"))
     return Query(body, order_by=draw(order), offset=draw(number), limit=draw(number))
+
+
+@functools.cache
+def nexmark_catalog() -> Catalog:
+    """Nexmark's tables and views."""
+    catalog = Catalog()
+    statements = named_statements("nexmark.sql")
+    catalog.add_function(UserFunction("count_char", BIGINT))
+    for name in ("events", "person", "auction", "bid", "side_input", "bid_with_time"):
+        execute_ddl(catalog, statements[name])
+    return catalog

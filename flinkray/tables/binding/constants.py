@@ -121,7 +121,6 @@ def interval(literal: Interval, context: Context) -> Constant:
     if names[-1] == "SECOND" and found.groups()[-1] is not None:
         length += int(found.groups()[-1].ljust(3, "0")[:3])
     sign = -1 if literal.negative != (found[1] == "-") else 1
-    written = {"WEEK": "DAY", "QUARTER": "MONTH"}.get(units.first, units.first)
-    precision = 2 if units.precision is None else units.precision
-    kind = logical.INTERVAL(written, units.last, precision, 6 if units.fraction is None else units.fraction)
+    # Flink reads all intervals as months or milliseconds, whatever their units are.
+    kind = logical.INTERVAL("MONTH") if sizes is _MONTHS else logical.INTERVAL("SECOND", fraction=3)
     return Constant(kind.not_null(), sign * length)

@@ -27,7 +27,8 @@ from flinkray.tables.types.logical import ARRAY, BOOLEAN, MAP, MULTISET, Logical
 
 QueryBinder = Callable[[syntax.Query, Scope], Plan]
 """Binds a query whose columns may be those of a scope around it."""
-NEGATIVE = {"=": "<>", "<>": "=", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
+GROUPING_FUNCTIONS = frozenset({"GROUPING", "GROUPING_ID"})
+"""What tells of a group of which of the keys it is."""
 
 
 class ExpressionBinder:
@@ -291,7 +292,7 @@ class ExpressionBinder:
             return Call(user.result, user.name, arguments, user.is_deterministic)
         name = node.function.texts[-1].upper()
         known = FUNCTIONS.get(name)
-        if known is not None and known.kind is FunctionKind.AGGREGATE:
+        if name in GROUPING_FUNCTIONS or (known is not None and known.kind is FunctionKind.AGGREGATE):
             return self.aggregate_call(node)
         if known is not None and known.kind is FunctionKind.RANKING:
             self.context.fail(node, f"{name} is called OVER a window: {name}() OVER (PARTITION BY ... ORDER BY ...)")

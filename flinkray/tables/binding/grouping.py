@@ -23,7 +23,7 @@ _PROPERTY = re.compile(r"(TUMBLE|HOP|SESSION)_(START|END|ROWTIME|PROCTIME)")
 _PROPERTY_TYPES = {
     "START": TIMESTAMP(3).not_null(),
     "END": TIMESTAMP(3).not_null(),
-    "ROWTIME": TIMESTAMP(3).not_null().as_attribute(TimeAttribute.ROWTIME),
+    "ROWTIME": TIMESTAMP(3).as_attribute(TimeAttribute.ROWTIME),
     "PROCTIME": TIMESTAMP_LTZ(3).not_null().as_attribute(TimeAttribute.PROCTIME),
 }
 MOST_SETS = 1024
@@ -144,6 +144,8 @@ class Grouping:
     @property
     def has_empty_group(self) -> bool:
         """Whether there is a group even without rows."""
+        if self.window is not None:
+            return False
         return not self.keys or any(not group for group in self.sets)
 
     # -- the plan

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from flinkray.errors import SqlValidationError
 from flinkray.tables.binding.calls import cast_to, plain, resolved, user_call
 from flinkray.tables.binding.context import Context
-from flinkray.tables.binding.expressions import ExpressionBinder, QueryBinder
+from flinkray.tables.binding.expressions import GROUPING_FUNCTIONS, ExpressionBinder, QueryBinder
 from flinkray.tables.binding.grouping import Grouping, Late
 from flinkray.tables.binding.scope import Scope
 from flinkray.tables.functions.registry import FUNCTIONS
@@ -117,12 +117,12 @@ class OutputBinder(ExpressionBinder):
         if self.grouping is None:
             return super().aggregate_call(node)
         name = node.function.texts[-1].upper()
-        if name in ("GROUPING", "GROUPING_ID"):
+        if name in GROUPING_FUNCTIONS:
             return self._grouping_call(node)
-        inputs = self.grouping.inputs
+        inputs = replace_where(self.grouping.inputs, "another aggregate")
         function, arguments, result = self._typed(node, name, inputs)
         condition = None if node.filter is None else replace_where(inputs, "FILTER").condition(node.filter)
-        has_value = not self.grouping.has_empty_group and condition is None and self.grouping.window is None
+        has_value = not self.grouping.has_empty_group and condition is None
         if function in _NULL_OF_NOTHING and has_value and not any(each.type.nullable for each in arguments):
             result = result.not_null()
         order = self._order(node.within_group, inputs)

@@ -225,11 +225,14 @@ class RelationBinder:
             Join(kind, left.plan, right.plan, conjunction(equal), (), self.hints), self._beside(left, right)
         )
         types = join.plan.row_type.types
-        merged = []
+        merged: list[BoundExpression] = []
         for pair in pairs:
             first, second = (Column(types[each.index], each.index) for each in pair)
-            whole = call(node, "COALESCE", [first, second], self.context) if kind == "FULL" else first
-            merged.append(second if kind == "RIGHT" else whole)
+            if kind == "FULL":
+                merged.append(call(node, "COALESCE", [first, second], self.context))
+            else:
+                is_right = kind == "RIGHT" or (kind == "INNER" and first.type.nullable)
+                merged.append(second if is_right else first)
         names, all_types = join.plan.row_type.names, join.plan.row_type.types
         rest = tuple(Column(of, place) for place, of in enumerate(all_types))
         project = Project(join.plan, (*merged, *rest), tuple(unique_names([*using, *names])))

@@ -92,7 +92,7 @@ def _in_one(path: Path, scope: Scope, context: Context) -> tuple[ScopeColumn, Se
             if column.name == texts[count] and (_is_table(column.table, texts[:count]) if count else column.in_star)
         ]
         if len(found) > 1:
-            tables = " and ".join(sorted({f"{'.'.join(each.table)}.{each.name}" for each in found if each.table}))
+            tables = " and ".join(sorted({f"{each.table[-1]}.{each.name}" for each in found if each.table}))
             context.fail(path, f"{texts[count]!r} may be several columns: {tables or texts[count]}; say which one")
         if found:
             return found[0], path.names[count + 1 :]

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from flinkray.tables.binding.constants import constant
 from flinkray.tables.binding.context import Context
-from flinkray.tables.binding.expressions import ExpressionBinder, QueryBinder
+from flinkray.tables.binding.expressions import GROUPING_FUNCTIONS, ExpressionBinder, QueryBinder
 from flinkray.tables.binding.grouping import Grouping, Late
 from flinkray.tables.binding.outputs import OutputBinder, has_aggregate, nulls_first
 from flinkray.tables.binding.relations import ONE_ROW, Bound, RelationBinder, ViewBinder
@@ -19,7 +19,8 @@ from flinkray.tables.functions.signatures import FunctionKind
 from flinkray.tables.plans.expressions import BoundExpression, Column, Constant, Plan, SortKey, WindowCall, rewritten
 from flinkray.tables.plans.nodes import Distinct, Filter, Limit, Project, Sort, Window, unique_names
 from flinkray.tables.syntax import queries as syntax
-from flinkray.tables.syntax.expressions import Call, Expression, Field, Number, OrderItem, Reference, Star
+from flinkray.tables.syntax.expressions import Call, Expression, Number, OrderItem, Reference, Star
+from flinkray.tables.syntax.words import CONTEXT_FUNCTIONS
 
 HIDDEN_HINTS = frozenset({"OPTIONS"})
 
@@ -100,8 +101,9 @@ class SelectBinder:
         user = self.context.catalog.function(call.function.texts)
         if user is not None:
             return user.kind == "aggregate"
-        known = FUNCTIONS.get(call.function.texts[-1].upper())
-        return known is not None and known.kind is FunctionKind.AGGREGATE
+        name = call.function.texts[-1].upper()
+        known = FUNCTIONS.get(name)
+        return name in GROUPING_FUNCTIONS or (known is not None and known.kind is FunctionKind.AGGREGATE)
 
     # -- the selected columns
 
@@ -205,7 +207,9 @@ class SelectBinder:
 def _own_name(node: Expression) -> str:
     if isinstance(node, Reference):
         return node.path.texts[-1]
-    return node.name.text if isinstance(node, Field) else ""
+    if isinstance(node, Call) and not node.arguments and node.function.texts[-1].upper() in CONTEXT_FUNCTIONS:
+        return node.function.texts[-1].upper()
+    return ""
 
 
 def numbered(expression: BoundExpression, grouping: Grouping | None, width: int) -> BoundExpression:

@@ -100,7 +100,8 @@ def _narrow(plan: Plan, needed: frozenset[int]) -> Narrowed:
     """The plan with at least the needed columns, and as few others as it can."""
     match plan:
         case Scan():
-            kept = sorted(needed) or [0]
+            # Without a column a batch would not say how many rows it has.
+            kept = sorted(needed) or [0][: len(plan.columns)]
             return replace(plan, columns=tuple(plan.columns[each] for each in kept)), kept
         case Project():
             return _project(plan, needed)
@@ -149,7 +150,7 @@ def _move(plan: Plan, kept: Sequence[int]) -> Plan:
 
 
 def _project(plan: Project, needed: frozenset[int]) -> Narrowed:
-    kept = sorted(needed) or [0]
+    kept = sorted(needed) or [0][: len(plan.expressions)]
     expressions = tuple(plan.expressions[each] for each in kept)
     narrowed = replace(plan, expressions=expressions, names=tuple(plan.names[each] for each in kept))
     source, columns_kept = _narrow(plan.input, columns_of(*expressions))

@@ -26,6 +26,7 @@ from flinkray.tables.plans.expressions import (
 )
 from flinkray.tables.plans.nodes import Aggregate, Filter, Join, Limit, Project, Sort, unique_names
 from flinkray.tables.plans.rules.rewriting import bottom_up, columns
+from flinkray.tables.types.logical import BOOLEAN
 
 
 def subqueries_as_joins(plan: Plan) -> Plan:
@@ -90,15 +91,18 @@ def _joined(source: Plan, condition: BoundExpression) -> Plan | None:
     if found is None:
         return None
     width = len(source.row_type.fields)
-    conditions = [rewritten(shifted(each, width), _as_column) for each in found.conditions]
     kinds = subquery.plan.row_type.types
+    may_be_null = any(each.type.nullable for each in subquery.operands) or any(each.nullable for each in kinds)
+    is_null_aware = negated and subquery.kind == "IN" and may_be_null
+    conditions = [rewritten(shifted(each, width), _as_column) for each in found.conditions]
+    if is_null_aware:
+        # Only what IN compares leaves open whether there is an equal row; the query's own WHERE leaves out its row.
+        conditions = [Call(BOOLEAN.not_null(), "IS TRUE", (each,)) for each in conditions]
     for place, operand in enumerate(subquery.operands):
         column: BoundExpression = Column(kinds[place], place + width)
         if operand.type.as_nullable() != column.type.as_nullable() and operand.type.root is not column.type.root:
             column = Call(operand.type.with_nullability(column.type.nullable), "CAST", (column,))
         conditions.append(equal(operand, column))
-    may_be_null = any(each.type.nullable for each in subquery.operands) or any(each.nullable for each in kinds)
-    is_null_aware = negated and subquery.kind == "IN" and may_be_null
     kind = "ANTI" if negated else "SEMI"
     return Join(kind, source, found.plan, conjunction(conditions), (), (), is_null_aware)
 
