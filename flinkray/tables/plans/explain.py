@@ -79,20 +79,19 @@ def expression_text(expression: BoundExpression, names: Sequence[str]) -> str:
 
 
 def _call_text(call: Call, names: Sequence[str]) -> str:
-    texts = [expression_text(each, names) for each in call.arguments]
-    name = call.function
-    if name in _INFIX and len(texts) == 2:
-        return f"{_operand(call.arguments[0], names)} {name} {_operand(call.arguments[1], names)}"
-    if name in ("AND", "OR"):
+    name, count = call.function, len(call.arguments)
+    if name in ("AND", "OR") or (name in _INFIX and count == 2):
         return f" {name} ".join(_operand(each, names) for each in call.arguments)
-    if name.startswith("IS ") and len(texts) == 1:
+    if name.startswith("IS ") and count == 1:
         return f"{_operand(call.arguments[0], names)} {name}"
     if name == "IN":
-        return f"{_operand(call.arguments[0], names)} IN ({', '.join(texts[1:])})"
+        items = ", ".join(expression_text(each, names) for each in call.arguments[1:])
+        return f"{_operand(call.arguments[0], names)} IN ({items})"
+    if name == "ITEM":
+        return f"{_operand(call.arguments[0], names)}[{expression_text(call.arguments[1], names)}]"
+    texts = [expression_text(each, names) for each in call.arguments]
     if name in ("CAST", "TRY_CAST"):
         return f"{name}({texts[0]} AS {call.type.as_nullable()})"
-    if name == "ITEM":
-        return f"{_operand(call.arguments[0], names)}[{texts[1]}]"
     if name == "CASE":
         whens = [f"WHEN {texts[place]} THEN {texts[place + 1]}" for place in range(0, len(texts) - 1, 2)]
         otherwise = [f"ELSE {texts[-1]}"] if len(texts) % 2 else []

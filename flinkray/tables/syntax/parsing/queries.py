@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from flinkray.tables.syntax.expressions import CommonTable, Expression, Query, QueryBody, Row, Star, Window
 from flinkray.tables.syntax.names import Name
+from flinkray.tables.syntax.parsing.expressions import LONGEST_CHAIN
 from flinkray.tables.syntax.parsing.relations import RelationParser
 from flinkray.tables.syntax.queries import (
     ExplicitTable,
@@ -68,7 +69,11 @@ class QueryParser(RelationParser):
     def _union(self) -> QueryBody:
         mark = self.mark()
         left = self._intersect()
+        count = 0
         while kind := self.accept_any("UNION", "EXCEPT"):
+            count += 1
+            if count > LONGEST_CHAIN:
+                self.fail(f"these are more than {LONGEST_CHAIN} queries; put parts of them in subqueries", self.ahead(-1))
             is_all = self.accept_any("ALL", "DISTINCT") == "ALL"
             right = self._intersect()
             left = SetOperation(kind, left, right, is_all, span=self.since(mark))
