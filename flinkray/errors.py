@@ -39,6 +39,8 @@ Origin = Literal["user", "external", "internal"]
 
 LONGEST_TEXT = 64 << 10
 """Characters of an error's message or traceback that are kept: they go through all masters, into logs and listings."""
+_SHOWN_BESIDE = 60
+"""Characters of a line of SQL that are shown on each side of what is wrong in it, where the line is longer than both."""
 _LARGEST_PICKLE = 1 << 20
 """Bytes of the pickle of an exception that is kept beside its text."""
 
@@ -122,10 +124,15 @@ class SqlError(InvalidProgramError):
         return self.start - (self.sql.rfind("\n", 0, self.start) + 1) + 1
 
     def _text(self) -> str:
-        line = self.sql.split("\n")[self.line - 1].rstrip("\r")
-        width = max(1, min(self.end - self.start, len(line) - self.column + 1))
+        line, place = self.sql.split("\n")[self.line - 1].rstrip("\r"), self.column - 1
+        if len(line) > 2 * _SHOWN_BESIDE:
+            begin, end = max(0, place - _SHOWN_BESIDE), place + _SHOWN_BESIDE
+            beginning = "..." if begin else ""
+            line = beginning + line[begin:end] + ("..." if end < len(line) else "")
+            place += len(beginning) - begin
+        width = max(1, min(self.end - self.start, len(line) - place))
         # Tabs stay tabs, so that the caret stands under the place however wide they are shown.
-        blank = "".join("\t" if each == "\t" else " " for each in line[: self.column - 1])
+        blank = "".join("\t" if each == "\t" else " " for each in line[:place])
         return f"line {self.line}, column {self.column}: {self.message}\n  {line}\n  {blank}{'^' * width}"
 
 

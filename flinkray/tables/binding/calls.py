@@ -32,16 +32,21 @@ def cast_to(expression: BoundExpression, target: LogicalType) -> BoundExpression
 
 
 def resolved(
-    node: Node, name: str, arguments: Sequence[BoundExpression], context: Context, target: LogicalType | None = None
+    node: Node,
+    name: str,
+    arguments: Sequence[BoundExpression],
+    context: Context,
+    target: LogicalType | None = None,
+    may_be_empty: bool = True,
 ) -> ResolvedCall:
-    """The types of a call of a built-in function.
+    """The types of a call of a built-in function; `may_be_empty` says of an aggregate whether it may have no row.
 
     Raises:
         SqlValidationError: there is none of that name, or it does not take these arguments.
     """
     given = [Argument(each.type, each.value if isinstance(each, Constant) else NO_LITERAL) for each in arguments]
     try:
-        return resolve(name, given, target)
+        return resolve(name, given, target, may_be_empty)
     except FunctionCallError as error:
         context.fail(node, error)
 

@@ -32,8 +32,6 @@ from flinkray.tables.types.logical import BIGINT, LogicalType
 
 _WHOLE = Frame("ROWS", FrameBound("PRECEDING"), FrameBound("FOLLOWING"))
 _TO_CURRENT = Frame("RANGE", FrameBound("PRECEDING"), FrameBound("CURRENT ROW"))
-_NULL_OF_NOTHING = frozenset({"SUM", "AVG", "MIN", "MAX", "FIRST_VALUE", "LAST_VALUE"})
-"""Aggregates whose result is NULL for no rows, or for NULLs, and never else."""
 Order = tuple[tuple[BoundExpression, bool, bool], ...]
 
 
@@ -120,11 +118,9 @@ class OutputBinder(ExpressionBinder):
         if name in GROUPING_FUNCTIONS:
             return self._grouping_call(node)
         inputs = replace_where(self.grouping.inputs, "another aggregate")
-        function, arguments, result = self._typed(node, name, inputs)
         condition = None if node.filter is None else replace_where(inputs, "FILTER").condition(node.filter)
-        has_value = not self.grouping.has_empty_group and condition is None
-        if function in _NULL_OF_NOTHING and has_value and not any(each.type.nullable for each in arguments):
-            result = result.not_null()
+        may_be_empty = self.grouping.has_empty_group or condition is not None
+        function, arguments, result = self._typed(node, name, inputs, may_be_empty)
         order = self._order(node.within_group, inputs)
         call = AggregateCall(function, arguments, result, node.distinct, condition, order, node.ignore_nulls)
         return self.grouping.aggregate(call)
@@ -140,14 +136,14 @@ class OutputBinder(ExpressionBinder):
         return self.grouping.aggregate(AggregateCall("GROUPING", tuple(keys), BIGINT.not_null()))
 
     def _typed(
-        self, node: syntax.Call, name: str, binder: ExpressionBinder
+        self, node: syntax.Call, name: str, binder: ExpressionBinder, may_be_empty: bool = True
     ) -> tuple[str, tuple[BoundExpression, ...], LogicalType]:
         """The function's own name, its arguments as it takes them, and the type of its result."""
         user = self.context.catalog.function(node.function.texts)
         if user is not None:
             return user.name, user_call(node, user, binder.all(node.arguments), self.context), user.result
         arguments = binder.arguments(node, name)
-        found = resolved(node, name, arguments, self.context)
+        found = resolved(node, name, arguments, self.context, may_be_empty=may_be_empty)
         cast = tuple(cast_to(each, kind) for each, kind in zip(arguments, found.argument_types, strict=True))
         return found.name, cast, plain(found.result_type)
 

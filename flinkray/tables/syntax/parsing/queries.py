@@ -73,7 +73,9 @@ class QueryParser(RelationParser):
         while kind := self.accept_any("UNION", "EXCEPT"):
             count += 1
             if count > LONGEST_CHAIN:
-                self.fail(f"these are more than {LONGEST_CHAIN} queries; put parts of them in subqueries", self.ahead(-1))
+                self.fail(
+                    f"these are more than {LONGEST_CHAIN} queries; put parts of them in subqueries", self.ahead(-1)
+                )
             is_all = self.accept_any("ALL", "DISTINCT") == "ALL"
             right = self._intersect()
             left = SetOperation(kind, left, right, is_all, span=self.since(mark))

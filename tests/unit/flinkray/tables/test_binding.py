@@ -30,8 +30,6 @@ OURS = {
     # The sum of the group of all rows is NULL where there are none.
     "group_cube": {2: "INT"},
     # As the functions are declared.
-    "statistics": {6: "ARRAY<INT NOT NULL>"},
-    "texts": {3: "STRING NOT NULL"},
     "dynamic": {5: "STRING NOT NULL"},
 }
 
@@ -215,6 +213,12 @@ def test_an_expression_is_bound_over_the_columns_of_rows() -> None:
     found = bind_expression(Catalog(), "a + 1", ROW(("a", INT)))
     assert isinstance(found, Call)
     assert (found.function, str(found.type)) == ("+", "INT")
+
+
+def test_a_plan_as_text_takes_no_longer_the_deeper_an_expression_is(shop: Catalog) -> None:
+    deep = "(" * 50 + "amount" + " + 1)" * 50
+    text = explain(bind_query(shop, f"SELECT {deep} AS x FROM orders"))
+    assert text.count("+ 1") == 50
 
 
 def test_a_plan_as_text_shows_nodes_and_columns_by_name(shop: Catalog) -> None:
