@@ -40,7 +40,7 @@ Origin = Literal["user", "external", "internal"]
 LONGEST_TEXT = 64 << 10
 """Characters of an error's message or traceback that are kept: they go through all masters, into logs and listings."""
 _SHOWN_BESIDE = 60
-"""Characters of a line of SQL that are shown on each side of what is wrong in it, where the line is longer than both."""
+"""Characters that are shown on each side of what is wrong in a line of SQL, where the line is longer than both."""
 _LARGEST_PICKLE = 1 << 20
 """Bytes of the pickle of an exception that is kept beside its text."""
 

@@ -91,8 +91,6 @@ def checked_cast(
 
 # -- what JSON functions have among their arguments
 
-_ON_EMPTY = {"JSON_VALUE": 2, "JSON_QUERY": 3}
-
 
 def with_json_clauses(
     node: CallNode, name: str, arguments: list[BoundExpression], defaults: dict[str, BoundExpression]

@@ -9,8 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from flinkray.tables.plans.expressions import BoundExpression, Column, Plan, Subquery, rewritten
-from flinkray.tables.plans.nodes import Project
-from flinkray.tables.types.logical import LogicalType, RowType
+from flinkray.tables.types.logical import RowType
 
 
 def bottom_up(plan: Plan, change: Callable[[Plan], Plan]) -> Plan:
@@ -55,11 +54,3 @@ def _changed(value: Any, change: Callable[[BoundExpression], BoundExpression]) -
 def columns(plan: Plan) -> tuple[Column, ...]:
     """All columns of a plan's rows."""
     return tuple(Column(kind, place) for place, kind in enumerate(plan.row_type.types))
-
-
-def with_types(plan: Plan, names: tuple[str, ...], types: tuple[LogicalType, ...]) -> Plan:
-    """The plan's first columns, by the names and as many as there are types."""
-    kept = columns(plan)[: len(types)]
-    if plan.row_type.names == names:
-        return plan
-    return Project(plan, kept, names)

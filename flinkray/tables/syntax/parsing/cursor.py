@@ -51,10 +51,6 @@ class Cursor:
                 self._begun = keys
         return found
 
-    def at_any(self, keys: frozenset[str]) -> bool:
-        """Whether one of these words or symbols comes next."""
-        return self.token.key in keys
-
     def at_end(self) -> bool:
         """Whether nothing comes any more."""
         return self.token.kind == END

@@ -131,11 +131,8 @@ class TypeParser(Cursor):
         elements = self.separated(self.type_name)
         if len(elements) != count:
             self.fail(f"expected {count} type{'s' * (count > 1)} between < and >, not {len(elements)}")
-        self._close_angle()
-        return elements
-
-    def _close_angle(self) -> None:
         self.expect(">")
+        return elements
 
     def _row(self) -> TypeName:
         self.expect("ROW")
@@ -161,7 +158,7 @@ class TypeParser(Cursor):
         self.expect("STRUCTURED", "<")
         texts = (self.string("the class in single quotes"),)
         fields = tuple(self._field() for _ in iter(lambda: self.accept(","), False))
-        self._close_angle()
+        self.expect(">")
         return TypeName("STRUCTURED", texts=texts, fields=fields)
 
     def _raw(self) -> TypeName:
