@@ -10,7 +10,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 ARGS ?=
-FAST := not ray and not spark and not kafka and not postgres
+FAST := not ray and not spark and not kafka and not postgres and not redis
 SEEDS ?= 50
 
 .PHONY: setup pipeline test test-fast simulate recovery bench docs compat compat-oldest compat-newest wheel lint format types check clean
@@ -31,7 +31,7 @@ pipeline: setup
 # The fast ones on all cores; those with processes of their own one after the other. 5: none of a kind was selected.
 test: setup
 	$(BIN)/python -m pytest -n auto -m "$(FAST)" $(ARGS) || test $$? -eq 5
-	$(BIN)/python -m pytest -m "ray or spark or kafka or postgres" $(ARGS) || test $$? -eq 5
+	$(BIN)/python -m pytest -m "ray or spark or kafka or postgres or redis" $(ARGS) || test $$? -eq 5
 
 # Everything that needs neither Ray nor Spark nor servers.
 test-fast: setup

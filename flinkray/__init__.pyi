@@ -23,6 +23,8 @@ from .connectors.postgres.lookup import PostgresLookup
 from .connectors.postgres.sink import PostgresSink
 from .connectors.postgres.source import PostgresSource
 from .connectors.print.sink import PrintSink
+from .connectors.redis.sink import RedisSink
+from .connectors.redis.source import RedisSource
 from .connectors.request_buffer import RequestLimits
 from .connectors.sequence.source import SequenceSource
 from .connectors.sink import Sink, SinkWriter, SinkWriterContext
@@ -323,6 +325,8 @@ __all__ = [
     "ReaderStatus",
     "RecordError",
     "RecordType",
+    "RedisSink",
+    "RedisSource",
     "ReduceFunction",
     "ReducingState",
     "ReducingStateDescriptor",

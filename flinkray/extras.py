@@ -15,6 +15,7 @@ _INSTALLATIONS = {
     "fastavro": 'pip install "flinkray[avro]"',
     "pandas": 'pip install "flinkray[pandas]"',
     "psycopg": 'pip install "flinkray[postgres]"',
+    "redis": 'pip install "flinkray[redis]"',
     "pyspark": 'pip install "flinkray[spark]" (PySpark 3.5, also on Ray) or "flinkray[spark4]" (PySpark 4)',
 }
 

@@ -12,6 +12,7 @@ import pytest
 from tests.support.servers import ServerUnavailable, is_ci
 from tests.support.servers.kafka import KafkaBroker, kafka_broker
 from tests.support.servers.postgres import PostgresServer, postgres_server
+from tests.support.servers.redis import RedisServer, redis_server
 
 Server = TypeVar("Server")
 
@@ -36,4 +37,10 @@ def kafka() -> Iterator[KafkaBroker]:
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[PostgresServer]:
     with _or_skipped(postgres_server()) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def redis() -> Iterator[RedisServer]:
+    with _or_skipped(redis_server()) as server:
         yield server

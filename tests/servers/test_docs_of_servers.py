@@ -10,6 +10,7 @@ import pytest
 
 from tests.support.servers.kafka import KafkaBroker
 from tests.support.servers.postgres import PostgresServer
+from tests.support.servers.redis import RedisServer
 
 DOCS = Path(__file__).parents[2] / "docs" / "connectors"
 
@@ -48,3 +49,14 @@ def test_the_program_about_postgresql(postgres: PostgresServer, monkeypatch: pyt
     monkeypatch.setenv("FLINKRAY_EXECUTION_TARGET", "local")
     run("postgres.md", {"postgresql://localhost/shop": postgres.uri})
     assert sorted(postgres.execute("SELECT * FROM sales")) == [("NZ", 0, 490), ("PE", 0, 500)]
+
+
+@pytest.mark.redis
+def test_the_program_about_redis(redis: RedisServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    for user in "abba":
+        redis.client.xadd("clicks", {"user": user, "cents": 10})
+    (program,) = re.findall(r"```python\n(.*?)```", (DOCS / "redis.md").read_text(encoding="utf-8"), re.DOTALL)
+    monkeypatch.setenv("FLINKRAY_EXECUTION_TARGET", "local")
+    program = program.replace("redis://localhost:6379/0", redis.url)
+    exec(compile(program, "redis.md", "exec"), {"__name__": "__main__"})
+    assert {user: redis.client.hget(f"total:{user}", "cents") for user in "ab"} == {"a": b"20", "b": b"20"}

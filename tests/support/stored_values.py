@@ -38,6 +38,7 @@ from flinkray import (
     CoMapFunction,
     DataGenSource,
     DataStream,
+    DeliveryGuarantee,
     DiscardSink,
     Duration,
     GlobalWindow,
@@ -51,6 +52,8 @@ from flinkray import (
     PrintSink,
     ProcessFunction,
     RecordType,
+    RedisSink,
+    RedisSource,
     Row,
     SequenceField,
     SequenceSource,
@@ -78,6 +81,8 @@ from flinkray.connectors.postgres.columns import Column
 from flinkray.connectors.postgres.commits import Mark, PostgresRows, PostgresTransaction
 from flinkray.connectors.postgres.settings import PostgresSourceSettings
 from flinkray.connectors.postgres.splits import PostgresSplit
+from flinkray.connectors.redis.commits import RedisRows
+from flinkray.connectors.redis.enumerator import RedisSplit
 from flinkray.connectors.source import SourceProgress
 from flinkray.errors import DamagedCheckpointError, ErrorInfo
 from flinkray.latencies import LatencyStatistics
@@ -106,6 +111,7 @@ def examples() -> dict[str, Any]:
         "batch at one time": Batch(ROWS, Kind.ROW, 12),
         "record type": RecordType(Kind.TUPLE, pa.schema({"f0": pa.list_(pa.decimal128(5, 2))})),
         "given by a reader": (SourceBatch(Batch(ROWS), "split"), SourceProgress("split", Timestamp(7), True)),
+        "redis": [RedisRows("mark", "sink", b"\xdd\0\0\0\0"), RedisSplit("orders", "5-0", None, is_begun=True)],
         "transactions": [KafkaTransaction("orders-0-7-0123456789ab", 4, 0)],
         "partitions": KafkaEnumeratorState(frozenset({("orders", 0)}), (KafkaSplit("orders", 1, 5, 9),)),
         "parts of a table": [PostgresSplit("ONLY t@0", "ONLY t", "page", 0, None, 65_537)],
@@ -318,6 +324,8 @@ def _messages(env: StreamExecutionEnvironment) -> None:
     written = read.encode(JsonFormat()).decode(JsonFormat({"n": int}), bad_messages=OutputTag("bad"))
     written.sink_to(KafkaSink("host:1", "copies", JsonFormat()))
     written.sink_to(CommittedAtOnce())
+    entries = env.from_source(RedisSource("redis://host", "s", {"n": int}), WatermarkStrategy.no_watermarks(), "s")
+    entries.sink_to(RedisSink("redis://host", "copies", delivery_guarantee=DeliveryGuarantee.AT_LEAST_ONCE))
 
 
 def _changelogs(env: StreamExecutionEnvironment) -> None:

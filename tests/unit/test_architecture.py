@@ -65,6 +65,7 @@ ROOMS = (
     "flinkray.connectors.discard",
     "flinkray.connectors.feedback",
     "flinkray.connectors.spark",
+    "flinkray.connectors.redis",
     "flinkray.connectors.kafka.clients",
     "flinkray.connectors.kafka.transactions",
     "flinkray.connectors.kafka",

@@ -1,0 +1,147 @@
+"""Reads streams on a thread of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+from msgspec.structs import replace
+
+from flinkray.batches.batch import Batch
+from flinkray.connectors.fetcher import Fetched, FetchingReader, SplitFetcher
+from flinkray.connectors.redis.clients import RedisError, client, explained, is_transient, refuse, shown
+from flinkray.connectors.redis.entries import VALUE_FIELD, decode_fields
+from flinkray.connectors.redis.enumerator import RedisSplit
+from flinkray.connectors.redis.settings import RedisSourceSettings
+from flinkray.connectors.source import SourceReaderContext
+from flinkray.errors import RecordError, operator_label
+from flinkray.types.records import RecordType
+
+log = logging.getLogger(__name__)
+
+_ENTRIES = 10_000
+_WAIT_MS = 100
+"""How long the server waits for entries if there are none."""
+_RETRY_S = 1.0
+
+Entry = tuple[bytes, dict[bytes, bytes]]
+
+
+class RedisReader(FetchingReader[RedisSplit]):
+    """Reads the streams of a subtask."""
+
+    def __init__(self, context: SourceReaderContext, settings: RedisSourceSettings, rows: RecordType) -> None:
+        where = operator_label(context.operator_name, f"{context.subtask_index + 1} of {context.parallelism}")
+        super().__init__(context, _RedisFetcher(settings, rows, where), f"redis of {where}")
+
+
+class _RedisFetcher(SplitFetcher[RedisSplit]):
+    def __init__(self, settings: RedisSourceSettings, rows: RecordType, where: str) -> None:
+        self._settings = settings
+        self._type = rows
+        self._where = where
+        self._client: Any = None
+        self._splits: dict[str, RedisSplit] = {}
+        self._paused: set[str] = set()
+
+    def open(self) -> None:
+        self._client = client(self._settings.url)
+
+    def close(self) -> None:
+        if self._client is not None:
+            with contextlib.suppress(Exception):  # the server may have closed it
+                self._client.close()
+
+    @property
+    def has_splits(self) -> bool:
+        return bool(self._splits.keys() - self._paused)
+
+    def pause_or_resume(self, to_pause: Sequence[str], to_resume: Sequence[str]) -> None:
+        self._paused = (self._paused | set(to_pause)) - set(to_resume)
+
+    def add_splits(self, splits: Sequence[RedisSplit]) -> Iterator[Fetched[RedisSplit]]:
+        for split in splits:
+            if split.is_begun and self._settings.fails_if_trimmed:
+                self._refuse_trimmed(split)
+            self._splits[split.stream] = split
+            yield from self._end_if_reached(split)
+
+    def fetch(self) -> Iterator[Fetched[RedisSplit]]:
+        wanted = {name: split.last_id for name, split in self._splits.items() if name not in self._paused}
+        try:
+            found = self._client.xread(wanted, count=_ENTRIES, block=_WAIT_MS) or []
+        except Exception as error:
+            self._wait_or_refuse(error)
+            return
+        for name, entries in found:
+            yield from self._fetched(self._splits[name.decode()], entries)
+
+    def _fetched(self, split: RedisSplit, entries: list[Entry]) -> Iterator[Fetched[RedisSplit]]:
+        last = entries[-1][0].decode()
+        if split.stop_id is not None and _order(last) > _order(split.stop_id):
+            entries = [entry for entry in entries if _order(entry[0].decode()) <= _order(split.stop_id)]
+        following = replace(split, last_id=last, is_begun=True)
+        self._splits[split.stream] = following
+        # A deleted entry is read as one without fields.
+        present = [entry for entry in entries if entry[1]]
+        yield Fetched(following, self._rows(split.stream, present) if present else None)
+        yield from self._end_if_reached(following)
+
+    def _end_if_reached(self, split: RedisSplit) -> Iterator[Fetched[RedisSplit]]:
+        if split.stop_id is not None and _order(split.last_id) >= _order(split.stop_id):
+            del self._splits[split.stream]
+            yield Fetched(split, is_end=True)
+
+    def _rows(self, stream: str, entries: list[Entry]) -> Batch:
+        settings = self._settings
+        try:
+            if settings.value_format is None:
+                assert settings.fields is not None
+                data = decode_fields([fields for _, fields in entries], settings.fields)
+            else:
+                values = [fields.get(VALUE_FIELD.encode(), b"") for _, fields in entries]
+                data = settings.value_format.decode(pa.array(values, pa.large_binary()))
+        except ValueError as error:
+            ids = f"{entries[0][0].decode()} to {entries[-1][0].decode()}"
+            raise RecordError(
+                f"{self._where}: entries {ids} of stream {stream!r} cannot be read: {error}. Read fields as text or "
+                "bytes, and convert them behind the source"
+            ) from error
+        texts = pa.array([entry_id.decode() for entry_id, _ in entries], pa.string())
+        metadata = {"stream": pa.repeat(pa.scalar(stream), len(entries)), "id": texts}
+        columns = [*(metadata[name] for name in settings.metadata), *data.columns]
+        times = pa.array([int(entry_id.partition(b"-")[0]) for entry_id, _ in entries], pa.int64())
+        return Batch(pa.RecordBatch.from_arrays(columns, schema=self._type.schema), self._type.kind, times)
+
+    # -- failures
+
+    def _wait_or_refuse(self, error: Exception) -> None:
+        what = f"cannot read from {shown(self._settings.url)}"
+        if not is_transient(error):
+            refuse(error, self._where, what)
+        log.warning("%s: %s: %s; trying again", self._where, what, explained(error))
+        time.sleep(_RETRY_S)  # the thread has nothing else to do meanwhile
+
+    def _refuse_trimmed(self, split: RedisSplit) -> None:
+        """Raises where entries behind the one that was read last may have been deleted."""
+        try:
+            last = self._client.xrange(split.stream, split.last_id, split.last_id)
+            following = self._client.xrange(split.stream, f"({split.last_id}", count=1)
+        except Exception as error:
+            refuse(error, self._where, f"cannot read stream {split.stream!r} of {shown(self._settings.url)}")
+        if not last and following:
+            raise RedisError(
+                f"{self._where}: entry {split.last_id} of stream {split.stream!r}, behind which to read on, is not "
+                "there any more, and so entries after it may be missing. Keep more of them (MAXLEN) than come while a "
+                "job stands still; or let RedisSource(trimmed='skip') read on"
+            )
+
+
+def _order(entry_id: str) -> tuple[int, int]:
+    """Ids in the order of their entries."""
+    milliseconds, _, number = entry_id.partition("-")
+    return int(milliseconds), int(number or 0)
