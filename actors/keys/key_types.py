@@ -15,7 +15,7 @@ from actors.state.snapshots.snapshot import ListMode, OperatorSnapshot, Restored
 from flinkray.batches.row_codec import short_repr
 from flinkray.batches.value_columns import to_values
 from flinkray.errors import IncompatibleStateError, TypeMismatchError
-from flinkray.types.value_types import unify_types
+from flinkray.types.type_unification import unify_types
 
 _PART = "key types"
 """The part of a snapshot with the types of the keys, where the keys themselves are pickled."""

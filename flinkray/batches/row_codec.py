@@ -29,6 +29,7 @@ from flinkray.errors import TypeMismatchError, operator_label
 from flinkray.persistence import loads
 from flinkray.types.records import SCALAR_COLUMN, Kind, RecordType, tuple_columns
 from flinkray.types.rows import ROW_KINDS, SHORT_STRINGS, Row, RowKind, row_class
+from flinkray.types.type_unification import unify_types
 from flinkray.types.value_types import (
     Misfit,
     Unholdable,
@@ -38,7 +39,6 @@ from flinkray.types.value_types import (
     infer_type,
     named_fields,
     record_values,
-    unify_types,
 )
 
 _LOG = logging.getLogger(__name__)

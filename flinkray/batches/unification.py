@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from flinkray.batches.numpy_arrays import as_numpy, from_numpy
 from flinkray.errors import TypeMismatchError
-from flinkray.types.value_types import unify_types
+from flinkray.types.type_unification import is_any_list, unify_types
 
 
 def concat_unified(tables: Sequence[pa.Table], where: str) -> pa.Table:
@@ -33,7 +33,7 @@ def _unified_schema(schemas: Sequence[pa.Schema], where: str) -> pa.Schema:
     for schema in schemas:
         for field in schema:
             known = fields.setdefault(field.name, field)
-            merged = unified_type(known.type, field.type)
+            merged = unify_types(known.type, field.type)
             if merged is None:
                 raise TypeMismatchError(
                     f"{where}: column {field.name!r} is {known.type} in some batches and {field.type} in others; cast "
@@ -62,29 +62,6 @@ def _in_schema(table: pa.Table, schema: pa.Schema, where: str) -> pa.Table:
     return pa.Table.from_arrays(columns, schema=schema)
 
 
-def unified_type(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
-    """The type that holds the values of both; None: there is none.
-
-    As `unify_types`, which knows the types of Python's values, and for all others as Arrow unifies schemas. Where only
-    one of them is a dictionary, its values count.
-    """
-    merged = unify_types(left, right) or _permissively(left, right)
-    plain = _without_dictionary(left), _without_dictionary(right)
-    return merged if merged is not None or plain == (left, right) else unified_type(*plain)
-
-
-def _permissively(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
-    schemas = [pa.schema([("value", arrow_type)]) for arrow_type in (left, right)]
-    try:
-        return pa.unify_schemas(schemas, promote_options="permissive").field(0).type
-    except pa.ArrowException:
-        return None
-
-
-def _without_dictionary(arrow_type: pa.DataType) -> pa.DataType:
-    return arrow_type.value_type if pa.types.is_dictionary(arrow_type) else arrow_type
-
-
 # -- values ------------------------------------------------------------------------------------------------------
 
 
@@ -104,10 +81,8 @@ def cast_to_unified(values: Any, arrow_type: pa.DataType) -> Any:
         return _cast_struct(values, arrow_type)
     if pa.types.is_map(arrow_type) and (pa.types.is_map(values.type) or pa.types.is_struct(values.type)):
         return _cast_map(values, arrow_type)
-    if pa.types.is_list(arrow_type) and pa.types.is_list(values.type):
-        offsets, items = _entries(values, values.values)
-        items = cast_to_unified(items, arrow_type.value_type)
-        return pa.ListArray.from_arrays(offsets, items, type=arrow_type, mask=_nulls(values))
+    if is_any_list(arrow_type) and is_any_list(values.type):
+        return _cast_list(values, arrow_type)
     if not pa.types.is_decimal128(arrow_type):
         return values.cast(arrow_type)
     # Arrow takes no int64, not even 0, as decimal128(38, 20), and rescales within 128 bits with an overflow that it
@@ -124,6 +99,22 @@ def _cast_struct(values: pa.StructArray, arrow_type: pa.StructType) -> pa.Struct
     return pa.StructArray.from_arrays(columns, fields=list(arrow_type), mask=_nulls(values))
 
 
+def _cast_list(values: Any, arrow_type: pa.DataType) -> pa.Array:
+    """Lists in another type of list; a fixed size is that of the values, too."""
+    types = pa.types
+    if types.is_fixed_size_list(arrow_type):
+        size = arrow_type.list_size
+        items = cast_to_unified(values.values.slice(values.offset * size, len(values) * size), arrow_type.value_type)
+        return pa.FixedSizeListArray.from_arrays(items, type=arrow_type, mask=_nulls(values))
+    if types.is_fixed_size_list(values.type):
+        values = values.cast(pa.list_(values.type.value_type))
+    offsets, items = _entries(values, values.values)
+    items = cast_to_unified(items, arrow_type.value_type)
+    if types.is_large_list(arrow_type):
+        return pa.LargeListArray.from_arrays(offsets.cast(pa.int64()), items, type=arrow_type, mask=_nulls(values))
+    return pa.ListArray.from_arrays(offsets, items, type=arrow_type, mask=_nulls(values))
+
+
 def _cast_map(values: pa.MapArray | pa.StructArray, arrow_type: pa.MapType) -> pa.MapArray:
     """Maps in another type of map; structs without fields are empty maps."""
     if pa.types.is_struct(values.type):
@@ -135,7 +126,7 @@ def _cast_map(values: pa.MapArray | pa.StructArray, arrow_type: pa.MapType) -> p
     return pa.MapArray.from_arrays(offsets, keys, items, type=arrow_type, mask=_nulls(values))
 
 
-def _entries(values: pa.ListArray | pa.MapArray, *children: pa.Array) -> list[pa.Array]:
+def _entries(values: Any, *children: pa.Array) -> list[pa.Array]:
     """The offsets from 0, and the part of each child that the values use: less than all where they are a slice."""
     offsets = as_numpy(values.offsets)
     first, last = int(offsets[0]), int(offsets[-1])

@@ -20,8 +20,9 @@ from typing import Any, NoReturn
 
 import pyarrow as pa
 
-from flinkray.errors import InvalidProgramError, did_you_mean
+from flinkray.errors import InvalidProgramError
 from flinkray.time.durations import Duration, to_millis
+from flinkray.types.type_names import type_of_name
 
 _INFIX = {
     "add": "+",
@@ -257,13 +258,10 @@ class Expression:
         return coalesce(self, value)
 
     def cast(self, target: pa.DataType | str) -> Expression:
-        """The same value in another Arrow type, also given by name ("int64"). A value that would change is an error."""
+        """The same value in another Arrow type, also given by name: "int64", or as errors and schemas print it. A
+        value that would change is an error."""
         if isinstance(target, str):
-            try:
-                target = pa.type_for_alias(target)
-            except ValueError:
-                known = ("bool", "int8", "int16", "int32", "int64", "float32", "float64", "double", "string", "date32")
-                raise InvalidProgramError(f"cast: no type {target!r}{did_you_mean(str(target), known)}") from None
+            target = type_of_name(target)
         if not isinstance(target, pa.DataType):
             raise InvalidProgramError(f"cast takes an Arrow type, not {target!r}")
         return _call("cast", self, target=target)

@@ -217,7 +217,8 @@ class DataStream(OperatorSettings, ColumnOperations, StreamResults):
     # -- several streams
 
     def union(self, *streams: DataStream) -> DataStream:
-        """The records of this stream and the others, in no particular order. All must have the same type.
+        """The records of this stream and the others, in no particular order. All must have the same columns; where
+        their types differ in width or layout (int32 and int64), the union has the type that holds both.
 
         Raises:
             InvalidProgramError: two of them are known to have different types, or come from different environments.

@@ -11,7 +11,19 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from flinkray import Count, DataStream, StreamExecutionEnvironment, TumblingEventTimeWindows, WatermarkStrategy, col
+from flinkray import (
+    Count,
+    DataStream,
+    InvalidProgramError,
+    KeyedCoProcessFunction,
+    ListStateDescriptor,
+    RuntimeContext,
+    StreamExecutionEnvironment,
+    TumblingEventTimeWindows,
+    WatermarkStrategy,
+    col,
+)
+from flinkray.batches.unification import cast_to_unified
 from tests.support.whole_jobs import rows
 
 WINDOWS = TumblingEventTimeWindows.of(1000)
@@ -79,3 +91,105 @@ def test_streams_may_differ_in_whether_a_column_has_nulls(env: StreamExecutionEn
     assert union.record_type is not None
     assert union.record_type.schema.field("a").nullable
     assert sorted(union.to_arrow()["a"].to_pylist(), key=str) == [1, 2, None]
+
+
+PAIRS = {
+    "offsets": (pa.array(["x", "é"]), pa.array(["x", "é"], pa.large_string())),
+    "bytes": (pa.array([b"xy", b"z!"], pa.binary(2)), pa.array([b"xy", b"z!"], pa.large_binary())),
+    "dictionary": (pa.array(["x", "y"]).dictionary_encode(), pa.array(["x", "y"], pa.large_string())),
+    "dictionaries": (
+        pa.array(["x", "y"]).dictionary_encode(),
+        pa.DictionaryArray.from_arrays(pa.array([0, 1], pa.int8()), pa.array(["x", "y"], pa.large_string())),
+    ),
+    "widths": (pa.array([1, -2], pa.int32()), pa.array([1, -2], pa.int64())),
+    "signs": (pa.array([1, 2], pa.uint8()), pa.array([1, 2], pa.int64())),
+    "numbers": (pa.array([1, 2]), pa.array([1.0, 2.0])),
+    "units": (pa.array([1_000, 2_000], pa.timestamp("ms")), pa.array([1, 2], pa.timestamp("s"))),
+    "zones": (pa.array([1_000, 2_000], pa.timestamp("ms", "UTC")), pa.array([1, 2], pa.timestamp("s", "+01:00"))),
+    "dates": (pa.array([1, 2], pa.date32()), pa.array([86_400_000, 172_800_000], pa.date64())),
+    "times": (pa.array([1, 2], pa.time32("s")), pa.array([10**6, 2 * 10**6], pa.time64("us"))),
+    "precision": (
+        pa.array([Decimal("1.5"), Decimal(2)], pa.decimal128(5, 1)),
+        pa.array([Decimal("1.5"), Decimal(2)], pa.decimal128(10, 2)),
+    ),
+    "structs": (pa.array([{"a": 1}, {"a": 2}], pa.struct([("a", pa.int8())])), pa.array([{"a": 1}, {"a": 2}])),
+    "lists": (pa.array([[1], [2]], pa.list_(pa.int8(), 1)), pa.array([[1], [2]], pa.large_list(pa.int64()))),
+}
+
+
+def of_both_layouts(env: StreamExecutionEnvironment, name: str) -> tuple[DataStream, DataStream]:
+    first, second = (
+        env.from_arrow(pa.table({"k": keys, "t": [1, 2], column: [0, 1]})).assign_timestamps_and_watermarks(BY_TIME)
+        for keys, column in zip(PAIRS[name], "ab", strict=True)
+    )
+    return first, second
+
+
+@pytest.mark.parametrize("parallelism", [1, 2])
+@pytest.mark.parametrize("name", PAIRS)
+def test_streams_whose_keys_differ_in_layout_or_width_join(
+    env: StreamExecutionEnvironment, name: str, parallelism: int
+) -> None:
+    env.set_parallelism(parallelism)
+    for turn in (1, -1):
+        left, right = of_both_layouts(env, name)[::turn]
+        in_windows = left.join(right).where("k").equal_to("k").window(WINDOWS).apply()
+        assert sorted((row.a, row.b) for row in rows(in_windows)) == [(0, 0), (1, 1)]
+        in_intervals = left.key_by("k").interval_join(right.key_by("k")).between(-5, 5).join()
+        assert sorted((row.a, row.b) for row in rows(in_intervals)) == [(0, 0), (1, 1)]
+
+
+class Meeting(KeyedCoProcessFunction):
+    """Gives the numbers of the rows of both inputs that have one key."""
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self.seen = runtime_context.get_list_state(ListStateDescriptor("seen"))
+
+    def process_element1(self, value: Any, ctx: Any) -> Iterator[tuple[int, ...]]:
+        self.seen.add(value[2])
+        if len(met := tuple(self.seen.get())) == 2:
+            yield met
+
+    process_element2 = process_element1
+
+
+@pytest.mark.parametrize("name", sorted(PAIRS.keys() - {"lists", "structs"}))
+def test_connected_streams_whose_keys_differ_in_layout_share_their_state(
+    env: StreamExecutionEnvironment, name: str
+) -> None:
+    left, right = of_both_layouts(env.set_parallelism(2), name)
+    met = left.key_by("k").connect(right.key_by("k")).process(Meeting(), output_type=tuple[int, int])
+    assert sorted(rows(met)) == [(0, 0), (1, 1)]
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_a_union_has_the_type_that_holds_the_rows_of_all(env: StreamExecutionEnvironment, name: str) -> None:
+    first, second = (env.from_arrow(pa.table({"k": keys})) for keys in PAIRS[name])
+    union = first.union(second)
+    assert union.record_type is not None
+    held = union.to_arrow()["k"]
+    assert held.type == union.record_type.schema.field("k").type
+    values = [value for keys in PAIRS[name] for value in cast_to_unified(keys, held.type).to_pylist()]
+    assert sorted(map(str, held.to_pylist())) == sorted(map(str, values))
+    if name != "lists":
+        assert sorted(row.n for row in rows(union.key_by("k").aggregate(n=Count()))) == [1, 1, 2, 2]
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        (pa.array(["1"]), pa.array([1])),
+        (pa.array(["x"]), pa.array([b"x"])),
+        (pa.array([Decimal("0.1")]), pa.array([0.1])),
+        (pa.array([0], pa.timestamp("s")), pa.array([0], pa.timestamp("s", "UTC"))),
+        (pa.array([0], pa.date32()), pa.array([0], pa.timestamp("s"))),
+        (pa.array([True]), pa.array([1])),
+    ],
+    ids=str,
+)
+def test_keys_that_are_no_equals_are_refused(env: StreamExecutionEnvironment, left: pa.Array, right: pa.Array) -> None:
+    first, second = (env.from_arrow(pa.table({"k": keys})) for keys in (left, right))
+    with pytest.raises(InvalidProgramError, match=r"no type holds both; cast one.*\.cast\('"):
+        first.join(second).where("k").equal_to("k")
+    with pytest.raises(InvalidProgramError, match="union of streams of different types"):
+        first.union(second)

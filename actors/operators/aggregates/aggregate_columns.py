@@ -37,7 +37,7 @@ from actors.operators.expressions.column_operators import evaluate
 from flinkray.batches.numpy_arrays import INT64, as_numpy, fixed_width, from_numpy
 from flinkray.errors import InvalidProgramError, TypeMismatchError, UnknownColumnError, operator_label
 from flinkray.expressions.tree import Expression
-from flinkray.types.value_types import unify_types
+from flinkray.types.type_unification import unify_types
 from flinkray.windows.aggregates import (
     Aggregate,
     ArgMax,

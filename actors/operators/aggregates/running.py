@@ -46,7 +46,7 @@ from actors.operators.aggregates.value_rules import (
 )
 from flinkray.batches.numpy_arrays import as_numpy, from_numpy
 from flinkray.batches.value_columns import to_array, to_values
-from flinkray.types.value_types import unify_types
+from flinkray.types.type_unification import unify_types
 from flinkray.windows import aggregates as described
 
 

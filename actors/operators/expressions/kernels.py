@@ -144,6 +144,13 @@ def _cast(value: Datum, target: pa.DataType) -> Datum:
     return value if value.type.equals(target) else value.cast(target)
 
 
+def _cast_as_asked(value: Datum, target: pa.DataType) -> Datum:
+    if pa.types.is_integer(value.type) and pa.types.is_decimal(target):
+        # Arrow wants room for all numbers of the integer's type; whether these ones fit is what counts.
+        value = value.cast(pa.decimal256(76, target.scale))
+    return value.cast(target)
+
+
 def _is_null(*values: Datum) -> npt.NDArray[np.bool_] | None:
     """Whether one of the arrays is null, row by row; None: in no row."""
     masks = [value.is_null() for value in values if isinstance(value, pa.Array) and value.null_count]
@@ -422,7 +429,7 @@ KERNELS: dict[str, Callable[..., Datum]] = {
     "coalesce": _coalesce,
     "least": _extreme(pc.min_element_wise),
     "greatest": _extreme(pc.max_element_wise),
-    "cast": lambda value, target: value.cast(target),
+    "cast": _cast_as_asked,
     "field": _field,
     "str.lower": _on_text(pc.utf8_lower),
     "str.upper": _on_text(pc.utf8_upper),

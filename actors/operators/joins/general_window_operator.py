@@ -19,11 +19,11 @@ from actors.user_code.errors import raise_attributed
 from actors.user_code.functions import UserFunctions
 from flinkray.batches.batch import Batch
 from flinkray.batches.row_codec import RowEncoder
-from flinkray.batches.unification import unified_type
 from flinkray.errors import TypeMismatchError
 from flinkray.functions.interfaces import WindowContext, as_callable
 from flinkray.transformations.operator_factories import WindowCoGroupFactory, WindowFactory
 from flinkray.types.records import Kind, RecordType
+from flinkray.types.type_unification import unify_types
 from flinkray.windows.tagged_union import TaggedUnion
 
 _TYPES = "types of both inputs"
@@ -143,7 +143,7 @@ class UnionJoinOperator(UnionWindowOperator):
             return known
         fields = {field.name: field.type for field in known.schema}
         for field in new.schema:
-            merged = unified_type(fields.get(field.name, field.type), field.type)
+            merged = unify_types(fields.get(field.name, field.type), field.type)
             if merged is None or known.kind is not new.kind:
                 raise TypeMismatchError(f"{self._label}: rows were {known} and are {new} now; cast them to one type")
             fields[field.name] = merged

@@ -9,19 +9,20 @@ from flinkray.streams.checks.known_types import UNKNOWN, KnownType
 from flinkray.transformations.operator_factories import RIGHT_SUFFIX
 from flinkray.types.keys import ColumnKey, KeySelector
 from flinkray.types.records import Kind, RecordType
+from flinkray.types.type_unification import unify_types
 
 
 def check_same_keys(
     keys: tuple[KeySelector | None, KeySelector | None], known: tuple[KnownType, KnownType], where: str
 ) -> None:
-    """Checks, as far as that is known, that the keys of two streams have the same types.
+    """Checks, as far as that is known, that one type holds the keys of two streams.
 
     Args:
         keys: of the two streams.
         known: what is known of their records.
         where: the operation, for the error.
     Raises:
-        InvalidProgramError: they have a different number of columns, or columns of different types.
+        InvalidProgramError: they have a different number of columns, or columns of types that no type holds.
     """
     left, right = keys
     if not isinstance(left, ColumnKey) or not isinstance(right, ColumnKey):
@@ -35,10 +36,11 @@ def check_same_keys(
         return
     for name, other in zip(left.columns, right.columns, strict=True):
         left_type, right_type = types[0].schema.field(name).type, types[1].schema.field(other).type
-        if left_type != right_type:
+        if unify_types(left_type, right_type) is None:
             raise InvalidProgramError(
                 f"{where}: key {name!r} is {left_type} and key {other!r} is {right_type}: the keys of both streams "
-                f"must have one type; cast one of them, with_columns({other}=col({other!r}).cast({str(left_type)!r}))"
+                f"must have one type, and no type holds both; cast one of them, "
+                f"with_columns({other}=col({other!r}).cast({str(left_type)!r}))"
             )
 
 

@@ -10,6 +10,7 @@ import pyarrow as pa
 from flinkray.errors import InvalidProgramError, UnknownColumnError
 from flinkray.expressions.tree import Alias, Column, Expression
 from flinkray.types.records import SCALAR_COLUMN, Kind, RecordType
+from flinkray.types.type_unification import unify_types
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,38 +95,41 @@ UNKNOWN = KnownType()
 
 
 def check_same_types(types: Sequence[KnownType]) -> KnownType:
-    """What is known of the union of streams of these types, which may differ in whether a column may be null.
+    """What is known of the union of streams of these types: columns have the types that hold those of all streams.
 
     Raises:
-        InvalidProgramError: two of them are known to differ.
+        InvalidProgramError: two of them are known to differ by more than the layout or the width of a column.
     """
     known = [(position, type_) for position, type_ in enumerate(types, start=1) if type_.columns is not None]
+    if not known:
+        return UNKNOWN
+    first_position, united = known[0]
     for position, type_ in known[1:]:
-        first_position, first = known[0]
-        if type_.columns != first.columns or not _are_alike(type_.record_type, first.record_type):
+        merged = _united(united, type_)
+        if merged is None:
             raise InvalidProgramError(
-                f"union of streams of different types: stream {first_position} has {_describe(first)}, stream "
+                f"union of streams of different types: stream {first_position} has {_describe(united)}, stream "
                 f"{position} has {_describe(type_)}; bring them to one type with select, rename or map first"
             )
-    record_types = [type_.record_type for _, type_ in known if type_.record_type]
-    if record_types:
-        return KnownType.of(_with_nulls_of_all(record_types))
-    return known[0][1] if known else UNKNOWN
+        united = merged
+    return united
 
 
-def _are_alike(left: RecordType | None, right: RecordType | None) -> bool:
-    if left is None or right is None:
-        return True
-    return left.kind is right.kind and left.schema.types == right.schema.types
-
-
-def _with_nulls_of_all(alike: Sequence[RecordType]) -> RecordType:
-    first = alike[0]
-    fields = [
-        field.with_nullable(any(each.schema.field(index).nullable for each in alike))
-        for index, field in enumerate(first.schema)
-    ]
-    return RecordType(first.kind, pa.schema(fields, first.schema.metadata))
+def _united(left: KnownType, right: KnownType) -> KnownType | None:
+    """The type of rows of both types; None: there is none."""
+    if left.columns != right.columns:
+        return None
+    if left.record_type is None or right.record_type is None:
+        return left if right.record_type is None else right
+    if left.record_type.kind is not right.record_type.kind:
+        return None
+    fields = []
+    for one, other in zip(left.record_type.schema, right.record_type.schema, strict=True):
+        merged = unify_types(one.type, other.type)
+        if merged is None:
+            return None
+        fields.append(one.with_type(merged).with_nullable(one.nullable or other.nullable))
+    return KnownType.of(RecordType(left.record_type.kind, pa.schema(fields, left.record_type.schema.metadata)))
 
 
 def _describe(type_: KnownType) -> str:

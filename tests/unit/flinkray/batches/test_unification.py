@@ -8,8 +8,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from flinkray.batches.unification import cast_to_unified, concat_unified, unified_type
+from flinkray.batches.unification import cast_to_unified, concat_unified
 from flinkray.errors import TypeMismatchError
+from flinkray.types.type_unification import unify_types
 
 D = decimal.Decimal
 UTC, BERLIN = pa.timestamp("us", "UTC"), pa.timestamp("us", "Europe/Berlin")
@@ -95,7 +96,7 @@ def test_a_value_that_does_not_fit_the_merged_type_is_an_error_that_names_the_co
 
 
 def test_no_type_holds_text_and_numbers_whether_they_are_dictionaries_or_not() -> None:
-    assert unified_type(pa.dictionary(pa.int32(), pa.string()), pa.int64()) is None
+    assert unify_types(pa.dictionary(pa.int32(), pa.string()), pa.int64()) is None
 
 
 def test_the_columns_of_a_table_are_listed_once_however_many_there_are() -> None:

@@ -17,7 +17,8 @@ from flinkray.batches.value_columns import decoded_form, to_array, to_values
 from flinkray.types import value_types
 from flinkray.types.rows import Row
 from flinkray.types.type_info import Types
-from flinkray.types.value_types import Misfit, Unholdable, infer_type, unify_types
+from flinkray.types.type_unification import unify_types
+from flinkray.types.value_types import Misfit, Unholdable, infer_type
 from tests.support.versions import without_unit
 
 MICROS = datetime.datetime(2020, 1, 1, 0, 0, 0, 999999)

@@ -88,6 +88,8 @@ def values(expression: Expression) -> list[Any]:
         (when(i > 0).then("up").when(i < 0).then("down").otherwise("none"), ["up", "down", "none"]),
         (if_else(b, i, None), [7, None, None]),
         (i.cast("string"), ["7", "-7", None]),
+        (i.cast("decimal128(2, 1)"), [Decimal("7.0"), Decimal("-7.0"), None]),
+        (i.cast("dictionary<values=int64, indices=int8, ordered=0>"), [7, -7, None]),
         (lit(None), [None] * 3),
         (lit([1, 2]), [[1, 2]] * 3),
         (s.str.lower(), ["straße 9", None, "  b "]),
@@ -142,6 +144,7 @@ def test_division_of_integers_is_pythons(dividend: int, divisor: int) -> None:
         (i.str.lower(), TypeMismatchError, "text is needed"),
         (s.dt.year(), TypeMismatchError, "a timestamp, a date or int64"),
         (f.cast("int64"), RecordError, "truncated"),
+        (i.cast("decimal128(1, 1)"), RecordError, "fit|precision"),
         (s > 5, TypeMismatchError, "string, int64"),
     ],
 )

@@ -9,7 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from flinkray.types.value_types import infer_type, unify_types
+from flinkray.types.type_unification import unify_types
+from flinkray.types.value_types import infer_type
 
 D128, D256 = pa.decimal128, pa.decimal256
 
