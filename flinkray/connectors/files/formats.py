@@ -68,7 +68,12 @@ class FileFormat(ABC):
 
     @abstractmethod
     def read(self, split: FileSplit, schema: pa.Schema, batch_rows: int) -> Iterator[tuple[pa.RecordBatch, FileSplit]]:
-        """The split's rows, of the columns of `schema`, each batch with the split as it is after it. May block."""
+        """The split's rows with those columns of `schema` that the file has, or with another one where it has none,
+        each batch with the split as it is after it. May block.
+
+        Raises:
+            ValueError: the file has several columns of one of these names.
+        """
 
 
 class ParquetFiles(FileFormat):
@@ -91,7 +96,8 @@ class ParquetFiles(FileFormat):
         with split.filesystem.open_input_file(split.path) as file:
             parquet = pq.ParquetFile(file)
             groups = range(split.start, parquet.num_row_groups if split.stop is None else split.stop)
-            batches = parquet.iter_batches(batch_rows, groups, schema.names, use_threads=False)
+            names = _present(parquet.schema_arrow.names, schema)
+            batches = parquet.iter_batches(batch_rows, groups, names, use_threads=False)
             yield from _from_row(batches, split, batch_rows)
 
 
@@ -113,7 +119,8 @@ class ArrowFiles(FileFormat):
         with split.filesystem.open_input_file(split.path) as file:
             reader = pa.ipc.open_file(file)
             stop = reader.num_record_batches if split.stop is None else split.stop
-            batches = (reader.get_batch(index).select(schema.names) for index in range(split.start, stop))
+            names = _present(reader.schema.names, schema)
+            batches = (reader.get_batch(index).select(names) for index in range(split.start, stop))
             yield from _from_row(batches, split, batch_rows)
 
 
@@ -168,9 +175,9 @@ class CsvFiles(FileFormat):
         return [(0, None)] if size else []
 
     def read(self, split: FileSplit, schema: pa.Schema, batch_rows: int) -> Iterator[tuple[pa.RecordBatch, FileSplit]]:
-        refuse_ambiguous(self._header(split.filesystem, split.path), schema.names)
+        names = _present(self._header(split.filesystem, split.path), schema)
         read_as = pa.schema([field.with_type(_csv_type(field.type)) for field in schema])
-        options = pa_csv.ConvertOptions(column_types=read_as, include_columns=schema.names, **_NULLS)
+        options = pa_csv.ConvertOptions(column_types=read_as, include_columns=names, **_NULLS)
         for block_bytes in _csv_blocks():
             try:
                 reader = self._open(split.filesystem, split.path, options, block_bytes)
@@ -334,6 +341,12 @@ def refuse_ambiguous(names: Sequence[str], wanted: Iterable[str]) -> None:
     for name in wanted:
         if counts[name] > 1:
             raise ValueError(f"several columns are called {name!r}; rename all but one of them, or read only others")
+
+
+def _present(names: Sequence[str], schema: pa.Schema) -> list[str]:
+    """Which of a file's columns are read for `schema`: one that it has not where it has no other, since rows count."""
+    refuse_ambiguous(names, schema.names)
+    return [name for name in schema.names if name in names] or list(names[:1])
 
 
 def _ranges(sizes: Sequence[int], enough: int) -> list[tuple[int, int | None]]:

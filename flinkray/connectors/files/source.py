@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -23,6 +24,7 @@ from flinkray.connectors.files.formats import (
 from flinkray.connectors.files.inferred_types import filled, has_unknown, unknown_as_text
 from flinkray.connectors.files.paths import PathLike, list_files
 from flinkray.connectors.files.small_files import FileGroup, grouped
+from flinkray.connectors.formats.json_lines import MissingColumnError
 from flinkray.connectors.formats.nested_columns import retyped
 from flinkray.connectors.handover import Handover
 from flinkray.connectors.source import (
@@ -37,6 +39,8 @@ from flinkray.connectors.split_list import SplitListEnumerator, SplitListReader
 from flinkray.errors import InvalidProgramError, RecordError, UnknownColumnError, did_you_mean, operator_label
 from flinkray.functions.type_hints import record_type
 from flinkray.types.records import RecordType
+
+log = logging.getLogger(__name__)
 
 _BATCHES_AHEAD = 2
 """The number of batches that the reading thread may be ahead of the task."""
@@ -56,7 +60,7 @@ class FileSource(Source):
         schema: the columns and their types, as `output_type=`. None: those of the first file that is not empty; the
             type of a column that has no value there is looked for in the next files, and of CSV and JSON is text if
             those have none either. What does not fit is an error; CSV and JSON are read as these types, as FileSink
-            writes them.
+            writes them. A column that a file lacks is null in its rows, and what else a file has is not read.
         columns: read only these.
         delimiter: of CSV, whose fields are null where they are empty, or NA or the like, and not quoted.
         filesystem: a pyarrow filesystem for paths within it, for example one with credentials.
@@ -123,7 +127,7 @@ class FileSource(Source):
 
     def create_reader(self, context: SourceReaderContext) -> SourceReader:
         assert self.output_type is not None
-        return _FileReader(context, self._format(), self.output_type.schema)
+        return _FileReader(context, self._format(), self.output_type.schema, self._declared, self._columns)
 
     def _format(self) -> FileFormat:
         if self._format_name is None:  # once: all files are listed for it
@@ -190,10 +194,21 @@ _Split = FileSplit | FileGroup
 class _FileReader(SplitListReader[_Split]):
     """Files are read on a thread, one per split, since a disk or a network may be slow."""
 
-    def __init__(self, context: SourceReaderContext, format: FileFormat, schema: pa.Schema) -> None:
+    def __init__(
+        self,
+        context: SourceReaderContext,
+        format: FileFormat,
+        schema: pa.Schema,
+        declared: pa.Schema | None,
+        columns: Sequence[str] | None,
+    ) -> None:
         super().__init__(context)
         self._format = format
         self._schema = schema
+        self._is_declared = declared is not None
+        self._is_projected = columns is not None
+        self._said_missing: set[str] = set()
+        """The columns of which the log has that a file lacks them."""
 
     def read_split(self, split: _Split) -> Iterator[tuple[Batch | None, _Split]]:
         handover: Handover[tuple[pa.RecordBatch, _Split]] = Handover(_BATCHES_AHEAD, self._context.notify_available)
@@ -237,16 +252,43 @@ class _FileReader(SplitListReader[_Split]):
     def _of_file(self, file: FileSplit) -> Iterator[tuple[pa.RecordBatch, FileSplit]]:
         try:
             for data, left in self._format.read(file, self._schema, self._context.batch_rows):
-                yield self._fitted(data), left
+                yield self._fitted(data, file), left
         except Exception as error:
             raise self._error(file, error) from error
 
-    def _fitted(self, data: pa.RecordBatch) -> pa.RecordBatch:
-        """The columns in exactly the declared types; casts only where nothing is lost."""
+    def _fitted(self, data: pa.RecordBatch, file: FileSplit) -> pa.RecordBatch:
+        """The columns in exactly the declared types; casts only where nothing is lost. Null where one is not there."""
         if data.schema.equals(self._schema):
             return data.replace_schema_metadata(None)
-        return pa.RecordBatch.from_arrays(
-            [_cast(data.column(field.name), field) for field in self._schema], schema=self._schema
+        missing = set(self._schema.names) - set(data.schema.names)
+        if missing - self._said_missing:
+            self._on_missing(missing, data.schema.names, file)
+        columns = []
+        for field in self._schema:
+            is_missing = field.name in missing
+            column = pa.nulls(data.num_rows, field.type) if is_missing else _cast(data.column(field.name), field)
+            if not field.nullable and column.null_count:
+                raise MissingColumnError.of_null(field.name)
+            columns.append(column)
+        return pa.RecordBatch.from_arrays(columns, schema=self._schema)
+
+    def _on_missing(self, missing: set[str], names: list[str], file: FileSplit) -> None:
+        """Says once per column that it is null, which nobody may have meant: a name may be misspelt.
+
+        Raises:
+            MissingColumnError: the file has no column of the schema, so it is another file than was meant.
+        """
+        if len(missing) == len(self._schema) and not self._is_projected:
+            raise MissingColumnError(
+                f"none of these columns is there, and the first column is {names[0]!r}; compare the names, and of CSV "
+                "the delimiter"
+            )
+        self._said_missing.update(missing)
+        log.warning(
+            "%s: %s has no column %s, so it is null in its rows; others may lack it, too",
+            operator_label(self._context.operator_name),
+            file.path,
+            ", ".join(map(repr, sorted(missing))),
         )
 
     def _error(self, split: FileSplit, error: Exception) -> Exception:
@@ -259,10 +301,11 @@ class _FileReader(SplitListReader[_Split]):
         elif isinstance(error, OSError | UnicodeError):
             wrapped = RecordError(f"{where}: {error}")
         else:
-            wrapped = RecordError(
-                f"{where} as {', '.join(f'{field.name}: {field.type}' for field in self._schema)}: {error}; if the "
-                "files hold other types, set schema="
-            )
+            columns = ", ".join(f"{field.name}: {field.type}" for field in self._schema)
+            way_out = "" if isinstance(error, MissingColumnError) else "; if the files hold other types, set schema="
+            if way_out and self._is_declared:
+                way_out += " to those, and cast() the columns"
+            wrapped = RecordError(f"{where} as {columns}: {error}{way_out}")
         return wrapped
 
 

@@ -158,6 +158,18 @@ def from_json_lines(lines: bytes, schema: pa.Schema) -> pa.RecordBatch:
     return batch
 
 
+class MissingColumnError(ValueError):
+    """Columns are not there, or have nulls, where their schema does not allow that; says the way out."""
+
+    @staticmethod
+    def of_null(name: str) -> MissingColumnError:
+        """The error of a column that has a null, or is not there."""
+        return MissingColumnError(
+            f"column {name!r} is null or not there, and the schema does not allow that: leave out its nullable=False, "
+            "or the column"
+        )
+
+
 def infer_json_schema(lines: bytes) -> pa.Schema:
     """The columns as Arrow's reader takes them; what has no value is null."""
     return pa_json.read_json(io.BytesIO(lines), read_options=_one_block(lines)).schema
@@ -168,10 +180,14 @@ def _one_block(lines: bytes) -> pa_json.ReadOptions:
 
 
 def _read(lines: bytes, schema: pa.Schema) -> pa.RecordBatch:
-    written = pa.schema([field.with_type(written_type(field.type)) for field in schema])
+    # Arrow's error for a null that may not be there does not name the column, nor does it see them all.
+    written = pa.schema([(field.name, written_type(field.type)) for field in schema])
     options = pa_json.ParseOptions(explicit_schema=written, unexpected_field_behavior="ignore")
     table = pa_json.read_json(io.BytesIO(lines), read_options=_one_block(lines), parse_options=options)
     batch = next(iter(table.combine_chunks().to_batches()), pa.RecordBatch.from_pylist([], schema=written))
+    for field, column in zip(schema, batch.columns, strict=True):
+        if not field.nullable and column.null_count:
+            raise MissingColumnError.of_null(field.name)
     if written.equals(schema):
         return batch
     columns = []

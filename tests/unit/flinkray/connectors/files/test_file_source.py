@@ -532,3 +532,68 @@ def test_the_files_are_listed_once_for_the_format_the_columns_and_the_splits_eac
     types = [source.output_type for _ in range(10)]
     assert source.prepare().output_type == types[0]
     assert len(listings) == 3
+
+
+def write_both(tmp_path: Path, format: str) -> Path:
+    """Two files, of which the first lacks the column `word`, and the second has one more."""
+    write(tmp_path / f"1.{format}", format, pa.table({"n": [1]}))
+    write(tmp_path / f"2.{format}", format, pa.table({"more": [0], "word": ["x"], "n": [2]}))
+    return tmp_path
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_a_column_that_a_file_lacks_is_null_and_what_else_it_has_is_not_read(tmp_path: Path, format: str) -> None:
+    place = write_both(tmp_path, format)
+    schema = pa.schema([("n", pa.int64()), ("word", pa.string())])
+    batches = read(FileSource(place, format, schema))
+    assert rows_of(batches) == [Row(n=1, word=None), Row(n=2, word="x")]
+    assert {batch.data.schema for batch in batches} == {schema}
+    assert rows_of(read(FileSource(place, format, schema, columns=["word"]))) == [Row(word=None), Row(word="x")]
+    assert rows_of(read(FileSource(place, format))) == [Row(n=1), Row(n=2)]
+    newest_first = FileSource([place / f"2.{format}", place / f"1.{format}"], columns=["n", "word"])
+    assert rows_of(read(newest_first)) == [Row(n=2, word="x"), Row(n=1, word=None)]
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_missing_columns_may_have_any_type(tmp_path: Path, format: str) -> None:
+    write(tmp_path / f"1.{format}", format, pa.table({"n": [1]}))
+    types = {"n": pa.int64(), "d": pa.dictionary(pa.int8(), pa.string()), "l": pa.list_(pa.int8()), "u": pa.uuid()}
+    assert table_of(read(FileSource(tmp_path, format, pa.schema(types)))).to_pylist() == [
+        {"n": 1, "d": None, "l": None, "u": None}
+    ]
+
+
+@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("word", [None, pa.nulls(1, pa.string())], ids=["missing", "null"])
+def test_a_column_that_must_not_be_null_has_to_have_values(tmp_path: Path, format: str, word: pa.Array | None) -> None:
+    write(tmp_path / f"1.{format}", format, pa.table({"n": [1]} if word is None else {"n": [1], "word": word}))
+    schema = pa.schema([("n", pa.int64()), pa.field("word", pa.string(), nullable=False)])
+    with pytest.raises(
+        RecordError, match=r"column 'word' is null or not there, and .* leave out its nullable=False"
+    ) as e:
+        read(FileSource(tmp_path, format, schema))
+    assert "set schema=" not in str(e.value)
+
+
+@pytest.mark.parametrize("format", ["parquet", "csv", "arrow"])
+def test_a_file_without_any_of_the_columns_is_refused(tmp_path: Path, format: str) -> None:
+    write(tmp_path / f"1.{format}", format, pa.table({"N;WORD": [1]}))
+    with pytest.raises(RecordError, match=r"none of these columns is there, and the first column is 'N;WORD'"):
+        read(FileSource(tmp_path, format, {"n": int, "word": str}))
+
+
+def test_the_log_says_once_which_column_a_file_lacks(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    for number in (1, 2):
+        write(tmp_path / f"{number}.parquet", "parquet", pa.table({"n": [number]}))
+    read(FileSource(tmp_path, schema={"n": int, "wrod": str}))
+    said = [record.getMessage() for record in caplog.records]
+    assert len(said) == 1
+    assert "1.parquet has no column 'wrod', so it is null" in said[0]
+
+
+def test_the_way_out_of_a_type_that_does_not_fit_works(tmp_path: Path) -> None:
+    for number, values in enumerate([[1], ["x"]]):
+        pq.write_table(pa.table({"a": values}), tmp_path / f"{number}.parquet")
+    with pytest.raises(RecordError, match=r"1\.parquet as a: int64: column 'a' is string there: .*; .*set schema=$"):
+        read(FileSource(tmp_path))
+    assert rows_of(read(FileSource(tmp_path, schema={"a": str}))) == [Row(a="1"), Row(a="x")]
