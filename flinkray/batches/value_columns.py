@@ -41,6 +41,7 @@ from flinkray.types.value_types import (
     names_a_tuple,
     nothing,
     record_values,
+    with_nulls,
 )
 
 
@@ -65,6 +66,7 @@ def to_array(values: Sequence[Any], target: pa.DataType, python_types: set[type]
             raise Misfit(max(values, key=abs), str(target)) from None
     if python_types == {float} and target == pa.float64():
         return from_numpy(np.fromiter(values, np.float64, len(values)))
+    values = with_nulls(values, python_types)
     if pa.types.is_nested(target) and not isinstance(target, pa.BaseExtensionType):
         return _nested_array(values, target)
     if pa.types.is_dictionary(target):
@@ -363,6 +365,8 @@ def decoded_form(value: Any) -> Any:
 
 def _decoded_form(value: Any) -> Any:
     name = family(type(value))
+    if name == "null":
+        return None
     check = _UNHOLDABLE.get(name)
     if name == "other" or (check is not None and check(value)):
         raise Unholdable(value)

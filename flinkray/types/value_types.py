@@ -93,10 +93,24 @@ def family(python_type: type) -> str:
     """The family of a Python class, which says what Arrow types hold its values; "other" where none does."""
     found = _FAMILIES.get(python_type)
     if found is None:
-        is_record = named_fields(python_type) is not None
-        inherited = next((name for base, name in _BASES if issubclass(python_type, base)), "other")
-        found = _FAMILIES[python_type] = "record" if is_record else inherited
+        if python_type.__name__ in _NULLS_OF_PANDAS and python_type.__module__.startswith("pandas."):
+            found = "null"
+        elif named_fields(python_type) is not None:
+            found = "record"
+        else:
+            found = next((name for base, name in _BASES if issubclass(python_type, base)), "other")
+        _FAMILIES[python_type] = found
     return found
+
+
+_NULLS_OF_PANDAS = ("NaTType", "NAType")
+"""The classes of `pd.NaT` and `pd.NA`, by name, as pandas need not be there. NaT calls itself a datetime."""
+
+
+def with_nulls(values: Sequence[Any], python_types: set[type]) -> Sequence[Any]:
+    """The values, of which the classes are known, with None for each that is null as pandas has it."""
+    nulls = {each for each in python_types if family(each) == "null"} - {type(None)}
+    return [None if type(value) in nulls else value for value in values] if nulls else values
 
 
 def named_fields(python_type: type) -> tuple[str, ...] | None:
@@ -126,7 +140,9 @@ def infer_type(values: Sequence[Any]) -> pa.DataType:
         Misfit: no one type holds them all (a number and text).
         Unholdable: a value that Arrow does not know, or cannot hold for what is in it.
     """
-    families = {family(python_type) for python_type in set(map(type, values))}
+    python_types = set(map(type, values))
+    values = with_nulls(values, python_types)
+    families = {family(python_type) for python_type in python_types}
     families.discard("null")
     if not families:
         return pa.null()

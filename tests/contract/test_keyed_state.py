@@ -605,6 +605,18 @@ def test_a_value_comes_back_as_it_was_whatever_type_is_declared(
     assert (found, type(found)) == (value, type(value))
 
 
+@pytest.mark.parametrize("null", [pd.NaT, pd.NA], ids=["NaT", "NA"])
+def test_nulls_of_pandas_in_typed_state_are_none_after_a_restore(
+    factory: BackendFactory, name: str, null: object
+) -> None:
+    backend = factory.make(name)
+    use(backend, "k")
+    backend.get_list_state(ListStateDescriptor("list", pa.int64())).add_all([null, 1])
+    after = restored(factory, name, snapshot_of(backend, SAVEPOINT))
+    use(after, "k")
+    assert list(after.get_list_state(ListStateDescriptor("list", pa.int64()))) == [None, 1]
+
+
 def test_a_value_that_its_declared_type_does_not_hold_fails_the_savepoint_by_name(
     factory: BackendFactory, name: str
 ) -> None:
