@@ -104,6 +104,7 @@ NAMES = {
     "FunctionKey@1": "flinkray.types.keys:FunctionKey",
     "RowKind@1": "flinkray.types.rows:RowKind",
     "Row@1": "flinkray.types.rows:_rebuild",
+    "Struct@1": "flinkray.types.structs:_rebuild",
 }
 FORMER: dict[str, str] = {
     "flinkray.all_windowed_stream:_ApplyAll": "ApplyAll@1",

@@ -26,7 +26,9 @@ from flinkray.batches.row_codec import decode, short_repr
 from flinkray.batches.value_columns import to_array, to_values
 from flinkray.errors import TypeMismatchError, UnknownColumnError
 from flinkray.types.keys import ColumnKey, FunctionKey, KeySelector
+from flinkray.types.nested import contains
 from flinkray.types.records import Kind, RecordType
+from flinkray.types.structs import Struct, as_key
 from flinkray.types.value_types import Misfit, Unholdable, infer_type, with_rows
 
 Hashes = npt.NDArray[np.uint64]
@@ -68,20 +70,20 @@ def key_columns(batch: Batch, selector: KeySelector, where: str) -> pa.RecordBat
     return batch.keys if batch.keys is not None else _computed(batch, selector, where)
 
 
-def key_values(columns: pa.RecordBatch) -> list[Any]:
+def key_values(columns: pa.RecordBatch, selector: KeySelector | None = None) -> list[Any]:
     """Each row's key as a Python value: the bare value of a single column, a tuple of several. Every NaN is the one
-    object NAN, also within tuples."""
-    lists = [_one_nan(to_values(column), column.type) for column in columns.columns]
+    object NAN, also within tuples; structs are rows where the selector names columns."""
+    lists = [_as_keys(to_values(column), column.type, selector) for column in columns.columns]
     return lists[0] if len(lists) == 1 else list(zip(*lists, strict=True))
 
 
-def hashable_keys(columns: pa.RecordBatch, where: str) -> list[Any]:
+def hashable_keys(columns: pa.RecordBatch, where: str, selector: KeySelector | None = None) -> list[Any]:
     """As `key_values`, of keys that state, timers and windows can be kept by.
 
     Raises:
-        TypeMismatchError: a key is or holds a list or dict.
+        TypeMismatchError: a key is or holds a list, or a dict that a function made.
     """
-    keys = key_values(columns)
+    keys = key_values(columns, selector)
     if any(pa.types.is_nested(column.type) for column in columns.columns):
         for key in keys:
             try:
@@ -95,8 +97,11 @@ def hashable_keys(columns: pa.RecordBatch, where: str) -> list[Any]:
     return keys
 
 
-def _one_nan(values: list[Any], arrow_type: pa.DataType) -> list[Any]:
+def _as_keys(values: list[Any], arrow_type: pa.DataType, selector: KeySelector | None) -> list[Any]:
     held = arrow_type.value_type if pa.types.is_dictionary(arrow_type) else arrow_type
+    # The fields of a column's structs have one order, those of dicts of a function that of each batch's first.
+    if isinstance(selector, ColumnKey) and contains(held, pa.types.is_struct):
+        values = list(map(as_key, values))
     may_have_nan = pa.types.is_floating(held) or pa.types.is_nested(held)
     return [with_one_nan(value) for value in values] if may_have_nan else values
 
@@ -169,7 +174,7 @@ def _as_array(values: list[Any], arrow_type: Any, selector: FunctionKey, where: 
 
 def _inferred(keys: list[Any]) -> pa.DataType:
     found = infer_type(keys)
-    has_dict = any(isinstance(key, dict) for key in keys)
+    has_dict = any(isinstance(key, dict) and not isinstance(key, Struct) for key in keys)
     return found if has_dict or not pa.types.is_struct(found) else with_rows(found)  # no dict can be a key
 
 

@@ -15,7 +15,7 @@ from actors.state.snapshots.snapshot import ListMode, OperatorSnapshot, Restored
 from flinkray.batches.row_codec import short_repr
 from flinkray.batches.value_columns import to_values
 from flinkray.errors import IncompatibleStateError, TypeMismatchError
-from flinkray.types.type_unification import unify_types
+from flinkray.types.type_unification import have_same_fields, unify_types
 
 _PART = "key types"
 """The part of a snapshot with the types of the keys, where the keys themselves are pickled."""
@@ -103,14 +103,7 @@ def _has_same_keys(old: pa.DataType, new: pa.DataType) -> bool:
     """Whether equal values of both types are the same key, and have the same hash."""
     if pa.types.is_null(old) or pa.types.is_null(new):
         return True
-    if pa.types.is_struct(old) and pa.types.is_struct(new):
-        names = [[field.name for field in each] for each in (old, new)]
-        return names[0] == names[1] and all(
-            _has_same_keys(old.field(index).type, new.field(index).type) for index in range(old.num_fields)
-        )
-    if pa.types.is_list(old) and pa.types.is_list(new):
-        return _has_same_keys(old.value_type, new.value_type)
-    return unify_types(old, new) is not None
+    return have_same_fields(old, new) and unify_types(old, new) is not None
 
 
 def _of_all(types: list[pa.DataType], others: list[pa.DataType]) -> list[pa.DataType]:

@@ -23,7 +23,7 @@ import pyarrow as pa
 
 from flinkray.batches.batch import Batch, inserts
 from flinkray.batches.pickling import ARROW_DATA, dumps
-from flinkray.batches.value_columns import PLAIN_TYPES, decoded_form, to_array, to_values, types_of
+from flinkray.batches.value_columns import PLAIN_TYPES, ROW_DICTS, decoded_form, to_array, to_values, types_of
 from flinkray.batches.wire_format import rows_without_columns
 from flinkray.errors import TypeMismatchError, operator_label
 from flinkray.persistence import loads
@@ -91,12 +91,12 @@ def as_row(value: Any) -> Any:
     is_settled = python_type is tuple or (isinstance(value, Row) and value._is_named)
     if is_settled and PLAIN_TYPES.issuperset(map(type, value)):
         return value
-    names = tuple(value) if type(value) is dict else named_fields(type(value))
+    names = tuple(value) if type(value) in ROW_DICTS else named_fields(type(value))
     if names == ():
         return value  # rows without columns travel pickled
     if not names or not all(isinstance(name, str) for name in names):
         return decoded_form(value)
-    fields = value.values() if type(value) is dict else record_values(value)
+    fields = value.values() if type(value) in ROW_DICTS else record_values(value)
     undecoded = tuple(fields)
     if PLAIN_TYPES.issuperset(map(type, undecoded)):
         return row_class(names)._maker()(undecoded)
@@ -141,8 +141,8 @@ def snapshot(value: Any) -> Any:
         return value
     if python_type is list:
         return list(value) if PLAIN_TYPES.issuperset(map(type, value)) else [snapshot(item) for item in value]
-    if python_type is dict:
-        return {key: snapshot(item) for key, item in value.items()}
+    if python_type in ROW_DICTS:
+        return python_type((key, snapshot(item)) for key, item in value.items())
     if isinstance(value, tuple) and PLAIN_TYPES.issuperset(map(type, value)):
         return value
     if python_type is tuple:
@@ -271,8 +271,8 @@ class RowEncoder:
         python_type = type(first)
         if python_type is tuple:
             return Kind.TUPLE
-        if python_type is dict:
-            dicts = (value for value in values if type(value) is dict)
+        if python_type in ROW_DICTS:
+            dicts = (value for value in values if type(value) in ROW_DICTS)
             return Kind.ROW if all(isinstance(key, str) for value in dicts for key in value) else Kind.SCALAR
         return Kind.SCALAR if named_fields(python_type) is None else Kind.ROW
 
@@ -414,6 +414,12 @@ class RowEncoder:
 
     def _mismatch(self, field: str, value: Any, expected: str) -> TypeMismatchError:
         where = f"field {field!r}: " if field else ""
+        if value is None:
+            return TypeMismatchError(
+                f"{operator_label(self._operator, self._subtask)}: {where}value None does not fit {expected}: a stream "
+                "of rows has no null for a whole row; leave such rows out, with flat_map or a filter before, or make "
+                "all of them values"
+            )
         return TypeMismatchError(
             f"{operator_label(self._operator, self._subtask)}: {where}value {short_repr(value)} "
             f"({type(value).__name__}) does not fit {expected}; set {self._argument}= to a type that holds all its "

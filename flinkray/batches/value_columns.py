@@ -4,8 +4,8 @@ Arrow's own conversion is faster to write but silently changes values (1.5 to 1 
 tuple to a list, a datetime to a date). Here each Python type has a family, each family the Arrow types that hold it
 exactly, and whatever does not fit raises Misfit. All work on whole columns; nested values recurse per level, not per
 row. A tuple inside a value becomes a struct of f0, f1, ... and comes back as a tuple; a dict with text keys becomes a
-struct (keys that a row lacks come back as None), any other dict a map. What is declared as `Types.ROW` comes back as
-rows.
+struct (keys that a row lacks come back as None) and comes back as a `Struct`, any other dict a map. What is declared as
+`Types.ROW` comes back as rows.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ import pyarrow as pa
 from flinkray.batches.numpy_arrays import as_numpy, from_numpy
 from flinkray.types.nested import contains
 from flinkray.types.rows import Row, row_class
+from flinkray.types.structs import Struct
 from flinkray.types.value_types import (
     TIME_UNITS,
     Misfit,
@@ -333,7 +334,7 @@ def _checked(values: Sequence[Any], accepted: set[str], target: pa.DataType) -> 
             raise Misfit(value, str(target))
         if type(value) is tuple and is_struct and len(value) != target.num_fields:
             raise Misfit(value, str(target))
-        if type(value) is dict and is_struct and not names.issuperset(value):
+        if type(value) in ROW_DICTS and is_struct and not names.issuperset(value):
             raise Misfit(value, str(target))
     return values
 
@@ -350,13 +351,16 @@ def _offsets(lengths: np.ndarray[Any, Any], missing: np.ndarray[Any, Any] | None
     return from_numpy(offsets, is_null=np.append(missing, False))  # Arrow reads a null offset as "this list is null"
 
 
+ROW_DICTS = (dict, Struct)
+"""Classes of dicts that are rows where a function gives them."""
+
 PLAIN_TYPES = frozenset({int, float, str, bool, bytes, type(None)})
 """Types whose values come out of a batch as they went in."""
 
 
 def decoded_form(value: Any) -> Any:
     """The value as it comes back from a column of its own kind, without the trip: numpy's scalars as Python's,
-    records within values as dicts, sequences as lists. A value that Arrow cannot hold stays as it is."""
+    records within values as `Struct`s, sequences as lists. A value that Arrow cannot hold stays as it is."""
     try:
         return _decoded_form(value)
     except Unholdable:
@@ -381,12 +385,13 @@ def _decoded_form(value: Any) -> Any:
             return value
         return tuple(_decoded_form(item) for item in value)
     if name == "dict":
+        make = Struct if value and all(isinstance(key, str) for key in value) else dict
         if PLAIN_TYPES.issuperset(map(type, value.values())):
-            return dict(value)
-        return {key: _decoded_form(item) for key, item in value.items()}
+            return make(value)
+        return make((key, _decoded_form(item)) for key, item in value.items())
     if name == "record":
         fields = zip(named_fields(type(value)) or (), record_values(value), strict=True)
-        return {field: _decoded_form(item) for field, item in fields}
+        return Struct((field, _decoded_form(item)) for field, item in fields)
     if isinstance(value, _NUMPY_TIMES):
         return _decoded_time(value)
     if isinstance(value, np.generic | bytearray):
@@ -448,19 +453,12 @@ def _in_zone(times: list[datetime.datetime], zone: datetime.tzinfo) -> list[Any]
 
 
 def _comes_back_changed(arrow_type: pa.DataType) -> bool:
-    """Whether Arrow's own conversion would give a dict for what was a tuple or row, or pairs for what was a dict.
+    """Whether Arrow's own conversion would give a dict for what has attributes, or was a tuple, or pairs for a dict.
 
     Before Arrow 21 it gives numpy's halves, not floats.
     """
-    return contains(arrow_type, _is_map_or_record_or_half)
-
-
-def _is_map_or_record_or_half(arrow_type: pa.DataType) -> bool:
-    if pa.types.is_float16(arrow_type):
-        return True
-    if pa.types.is_struct(arrow_type):
-        return is_row_struct(arrow_type) or is_tuple_struct(arrow_type)
-    return bool(pa.types.is_map(arrow_type))
+    types = (pa.types.is_float16, pa.types.is_struct, pa.types.is_map)
+    return contains(arrow_type, lambda each: any(is_type(each) for is_type in types))
 
 
 def _nested_values(array: pa.Array) -> list[Any]:
@@ -468,12 +466,12 @@ def _nested_values(array: pa.Array) -> list[Any]:
     valid = as_numpy(array.is_valid()).tolist() if array.null_count else None
     if pa.types.is_struct(arrow_type):
         columns = [to_values(array.field(index)) for index in range(arrow_type.num_fields)]
-        rows: list[Any] = list(zip(*columns, strict=True))
+        rows: list[Any] = list(zip(*columns, strict=True)) if columns else [{} for _ in range(len(array))]
         names = [field.name for field in arrow_type]
         if is_row_struct(arrow_type):
             rows = list(map(row_class(tuple(names))._maker(), rows))
-        elif not is_tuple_struct(arrow_type):
-            rows = [dict(zip(names, row, strict=True)) for row in rows]
+        elif names and not is_tuple_struct(arrow_type):
+            rows = [Struct(zip(names, row, strict=True)) for row in rows]
     elif pa.types.is_map(arrow_type):
         (first, length), spans = _spans(array)
         children = (to_values(child.slice(first, length)) for child in (array.keys, array.items))

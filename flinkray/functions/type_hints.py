@@ -20,6 +20,7 @@ import pyarrow as pa
 from flinkray.batches.normalization import normalized_record_type
 from flinkray.errors import InvalidProgramError
 from flinkray.functions.interfaces import Function
+from flinkray.types.nested import contains
 from flinkray.types.records import SCALAR_COLUMN, Kind, OutputTag, RecordType, tuple_columns
 from flinkray.types.type_info import DECIMAL_TYPE, OBJECT_TYPE, TypeInformation
 
@@ -121,8 +122,13 @@ def from_annotation(function: Any, *, of_items: bool = False) -> RecordType | No
         found = _record_type(annotation)
     except (_Unknown, InvalidProgramError):
         return None  # an annotation is a hint: where it names no record type, the first batch decides
-    is_hint = found.kind is not Kind.OBJECT and not any(pa.types.is_null(field.type) for field in found.schema)
+    is_hint = found.kind is not Kind.OBJECT and not any(contains(field.type, _is_open) for field in found.schema)
     return found if is_hint else None
+
+
+def _is_open(arrow_type: pa.DataType) -> bool:
+    """Whether values say more about their type than an annotation: `Decimal` names no number of digits."""
+    return bool(pa.types.is_null(arrow_type) or arrow_type == DECIMAL_TYPE)
 
 
 def returns_list(function: Any) -> bool:

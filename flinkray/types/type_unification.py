@@ -75,6 +75,18 @@ def _unify_times(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
     return None
 
 
+def have_same_fields(left: pa.DataType, right: pa.DataType) -> bool:
+    """Whether structs that are in both at the same place have the same names in the same order, which keys need."""
+    types = pa.types
+    if types.is_struct(left) and types.is_struct(right):
+        return [field.name for field in left] == [field.name for field in right] and all(
+            have_same_fields(*(field.type for field in both)) for both in zip(left, right, strict=True)
+        )
+    if is_any_list(left) and is_any_list(right):
+        return have_same_fields(left.value_type, right.value_type)
+    return True
+
+
 def _finer(left: pa.DataType, right: pa.DataType) -> str:
     return TIME_UNITS[max(TIME_UNITS.index(left.unit), TIME_UNITS.index(right.unit))]
 

@@ -139,7 +139,7 @@ class Custom(ChannelSelector):
         batch = batch.without_keys()
         columns = key_columns(batch, self._selector, self._where)
         self._key_types.add(columns, self._where)
-        keys = key_values(columns)
+        keys = key_values(columns, self._selector)
         chosen = np.fromiter((self._channel(key) for key in keys), dtype=np.uint16, count=len(keys))
         return _by_channel(batch, chosen, self.channels)
 

@@ -182,7 +182,7 @@ class UserFunctionOperator(Operator):
             return itertools.repeat(None), itertools.repeat(NO_GROUP)
         columns = key_columns(batch, selector, self._where)
         self._key_types.add(columns, self._where)
-        return hashable_keys(columns, self._where), key_groups(columns, self.context.max_parallelism).tolist()
+        return hashable_keys(columns, self._where, selector), key_groups(columns, self.context.max_parallelism).tolist()
 
     def _call_per_row(
         self, batch: Batch, input_index: int, function: Callable[[Any, Any], Any], element: ElementContext

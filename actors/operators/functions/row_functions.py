@@ -40,7 +40,7 @@ from flinkray.batches.value_columns import PLAIN_TYPES
 from flinkray.functions.interfaces import as_callable
 from flinkray.transformations.operator_factories import FilterFactory, FlatMapFactory, MapFactory, OperatorFactory
 from flinkray.types.records import SCALAR_COLUMN, Kind, RecordType
-from flinkray.types.rows import row_class
+from flinkray.types.rows import Row, row_class
 
 _TEXTS = RecordType(Kind.SCALAR, pa.schema([(SCALAR_COLUMN, pa.string())]))
 
@@ -249,6 +249,7 @@ class _LoopSource:
             "PLAIN": PLAIN_TYPES,
             "as_row": as_row,
             "repeat": repeat,
+            "Row": Row,
         }
         self._build()
         self._code: CodeType = compile("\n".join(text for text, _ in self._lines), FUSED_FILENAME, "exec")
@@ -261,6 +262,8 @@ class _LoopSource:
             if stage.output_type is not None:
                 namespace[f"coerce{index}"] = _Coercion(stage, context)
                 namespace[f"Row{index}"] = row_class(tuple(stage.output_type.schema.names))
+            elif stage.kind != "filter":
+                namespace[f"rows{index}"] = _RowsOnly(stage, context)
         exec(self._code, namespace)
         return namespace
 
@@ -386,12 +389,18 @@ class _LoopSource:
             return
         self._line(depth, f"if type({value}) is not int and type({value}) is not str and type({value}) is not float:")
         self._line(depth + 1, f"if type({value}) is tuple:")
+        self._line(depth + 2, f"if rows{index}.seen is None:")
+        self._line(depth + 3, f"rows{index}.see({value})")
         self._line(depth + 2, f"for item in {value}:")
         self._line(depth + 3, "if type(item) not in PLAIN:")
         self._line(depth + 4, f"{value} = as_row({value})")
         self._line(depth + 4, "break")
+        self._line(depth + 1, f"elif {value} is None:")
+        self._line(depth + 2, f"rows{index}.see_none()")
         self._line(depth + 1, f"elif type({value}) not in PLAIN:")
         self._line(depth + 2, f"{value} = as_row({value})")
+        self._line(depth + 2, f"if rows{index}.seen is None and isinstance({value}, Row):")
+        self._line(depth + 3, f"rows{index}.see({value})")
 
     def _line(self, depth: int, text: str, stage: int | None = None) -> None:
         self._lines.append(("    " * depth + text, stage))
@@ -448,6 +457,29 @@ class _Coercion:
 
     def __call__(self, value: Any) -> Any:
         return decode(self._encoder.encode([value], None))[0]
+
+
+class _RowsOnly:
+    """Refuses None among the rows of a stage within a loop, as a batch does, which has no row for it."""
+
+    def __init__(self, stage: RowStage, context: OperatorContext) -> None:
+        self._stage = stage
+        self._context = context
+        self.seen: Any = None
+        """The first row."""
+        self._has_none = False
+
+    def see(self, row: Any) -> None:
+        self.seen = row
+        self._check()
+
+    def see_none(self) -> None:
+        self._has_none = True
+        self._check()
+
+    def _check(self) -> None:
+        if self._has_none and self.seen is not None:
+            RowEncoder(self._stage.name, self._context.subtask, None).encode([self.seen, None], None)
 
 
 def _loop_frame(trace: TracebackType | None) -> tuple[int, dict[str, Any]] | None:

@@ -9,7 +9,7 @@ from flinkray.streams.checks.known_types import UNKNOWN, KnownType
 from flinkray.transformations.operator_factories import RIGHT_SUFFIX
 from flinkray.types.keys import ColumnKey, KeySelector
 from flinkray.types.records import Kind, RecordType
-from flinkray.types.type_unification import unify_types
+from flinkray.types.type_unification import have_same_fields, unify_types
 
 
 def check_same_keys(
@@ -36,7 +36,7 @@ def check_same_keys(
         return
     for name, other in zip(left.columns, right.columns, strict=True):
         left_type, right_type = types[0].schema.field(name).type, types[1].schema.field(other).type
-        if unify_types(left_type, right_type) is None:
+        if unify_types(left_type, right_type) is None or not have_same_fields(left_type, right_type):
             raise InvalidProgramError(
                 f"{where}: key {name!r} is {left_type} and key {other!r} is {right_type}: the keys of both streams "
                 f"must have one type, and no type holds both; cast one of them, "

@@ -167,7 +167,8 @@ class GeneralWindowOperator(TimedOperator):
             return [None] * batch.num_rows, [self.context.key_group_range.start] * batch.num_rows
         columns = key_columns(batch, self._selector, self._where)
         self._key_types.add(columns, self._where)
-        return hashable_keys(columns, self._where), key_groups(columns, self.context.max_parallelism).tolist()
+        keys = hashable_keys(columns, self._where, self._selector)
+        return keys, key_groups(columns, self.context.max_parallelism).tolist()
 
     def _set_key(self, key: Any, group: int) -> None:
         self._key, self._key_group = key, group

@@ -76,16 +76,17 @@ class WindowCalls:
         if selector is not None:
             columns = key_columns(batch, selector, self._where)
             if any(pa.types.is_nested(each) for each in columns.schema.types):
-                hashable_keys(columns, self._where)
+                hashable_keys(columns, self._where, selector)
 
     def keys(self, columns: Columns | None, count: int) -> tuple[list[Any], list[int]]:
         """The `count` keys in these columns, and the key group of each; without columns there is one key for all."""
-        if columns is None:
+        selector = self._context.keys[0] if self._is_keyed else None
+        if columns is None or selector is None:
             return [None] * count, [self._context.key_group_range.start] * count
         keys: list[Any] = []
         groups: list[int] = []
         for batch in batches_of(columns.columns, columns.schema.names):
-            keys += hashable_keys(batch, self._where)
+            keys += hashable_keys(batch, self._where, selector)
             groups += key_groups(batch, self._context.max_parallelism).tolist()
         return keys, groups
 
