@@ -59,8 +59,9 @@ class FileSource(Source):
         format: "parquet", "csv", "json", "arrow" or "text"; None: by the first file's name.
         schema: the columns and their types, as `output_type=`. None: those of the first file that is not empty; the
             type of a column that has no value there is looked for in the next files, and of CSV and JSON is text if
-            those have none either. What does not fit is an error; CSV and JSON are read as these types, as FileSink
-            writes them. A column that a file lacks is null in its rows, and what else a file has is not read.
+            those have none either; text of JSON is text, also where it looks like a date. What does not fit is an
+            error; CSV and JSON are read as these types, as FileSink writes them. A column that a file lacks is null in
+            its rows, and what else a file has is not read.
         columns: read only these.
         delimiter: of CSV, whose fields are null where they are empty, or NA or the like, and not quoted.
         filesystem: a pyarrow filesystem for paths within it, for example one with credentials.

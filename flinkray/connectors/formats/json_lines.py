@@ -15,7 +15,7 @@ import pyarrow.json as pa_json
 from pyarrow import types
 
 from flinkray.connectors.formats.nested_columns import entries, is_list, lengths, offsets, retyped
-from flinkray.types.nested import contains
+from flinkray.types.nested import contains, with_items
 
 _CONTROL = "[\x00-\x1f]"
 _WHOLE_NUMBER = "^(-?[0-9]+)$"
@@ -171,8 +171,14 @@ class MissingColumnError(ValueError):
 
 
 def infer_json_schema(lines: bytes) -> pa.Schema:
-    """The columns as Arrow's reader takes them; what has no value is null."""
-    return pa_json.read_json(io.BytesIO(lines), read_options=_one_block(lines)).schema
+    """The columns as Arrow's reader takes them; what has no value is null. Text is text, also where it looks like a
+    date: JSON has no dates, and one of them more or less in a file must not change the type."""
+    found = pa_json.read_json(io.BytesIO(lines), read_options=_one_block(lines)).schema
+    return pa.schema([field.with_type(_text_for_time(field.type)) for field in found])
+
+
+def _text_for_time(kind: pa.DataType) -> pa.DataType:
+    return pa.string() if types.is_timestamp(kind) else with_items(kind, _text_for_time)
 
 
 def _one_block(lines: bytes) -> pa_json.ReadOptions:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime
 import gzip
 import io
 import itertools
@@ -597,3 +598,15 @@ def test_the_way_out_of_a_type_that_does_not_fit_works(tmp_path: Path) -> None:
     with pytest.raises(RecordError, match=r"1\.parquet as a: int64: column 'a' is string there: .*; .*set schema=$"):
         read(FileSource(tmp_path))
     assert rows_of(read(FileSource(tmp_path, schema={"a": str}))) == [Row(a="1"), Row(a="x")]
+
+
+def test_json_text_that_looks_like_a_date_is_text_unless_a_schema_says_otherwise(tmp_path: Path) -> None:
+    day, moment = "2020-01-01", "2020-01-01T10:00:00Z"
+    rows = [{"a": day, "b": [moment], "c": {"d": day}}, {"a": "hello", "b": ["x"], "c": {"d": "y"}}]
+    (tmp_path / "1.json").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert table_of(read(FileSource(tmp_path))).to_pylist() == rows
+    (tmp_path / "2.json").write_text(json.dumps({"a": moment, "t": day}) + "\n")
+    schema = pa.schema({"a": pa.timestamp("us", "UTC"), "t": pa.date32()})
+    assert table_of(read(FileSource(tmp_path / "2.json", schema=schema))).to_pylist() == [
+        {"a": datetime.datetime(2020, 1, 1, 10, tzinfo=datetime.UTC), "t": datetime.date(2020, 1, 1)}
+    ]
