@@ -48,6 +48,8 @@ class StagedSource(Source):
         create_executor: makes the executor that lists the directory, one call at a time, off the JobMaster's thread.
     """
 
+    may_end = True
+
     def __init__(
         self,
         staging: Staging,

@@ -71,6 +71,8 @@ _REPORT = "partition long, name string, row_counts array<long>"
 class StreamingDataFrameSource(DriverSource):
     """A streaming DataFrame in the driver; the StagedSource that `prepare` returns is shipped in its place."""
 
+    may_end = True
+
     def __init__(self, dataframe: DataFrame, staging: StreamStaging, ends_with_query: bool) -> None:
         _check_streaming(dataframe)
         self._dataframe = dataframe

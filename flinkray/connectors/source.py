@@ -216,6 +216,9 @@ class Source(ABC):
     is_stoppable: ClassVar[bool] = True
     """Whether it can be asked to end its data early and in good order, as stop_with_savepoint does."""
 
+    may_end: ClassVar[bool] = False
+    """Whether it may come to an end though it is unbounded, as a function that returns, or a socket that is closed."""
+
     @property
     @abstractmethod
     def boundedness(self) -> Boundedness:

@@ -8,9 +8,27 @@ from typing import Any
 
 from flinkray.errors import InvalidProgramError
 from flinkray.functions.interfaces import Function
+from flinkray.time.durations import Duration, to_millis
+from flinkray.types.records import Millis
 
 ResultPredicate = Callable[[list[Any]], bool]
 ErrorPredicate = Callable[[Exception], bool]
+
+
+def empty_result_predicate(result: Any) -> bool:
+    """A `result_predicate`: retries where nothing was found."""
+    return result is None or len(result) == 0
+
+
+def has_exception_predicate(error: Exception | None) -> bool:
+    """An `exception_predicate`: retries whatever was raised."""
+    return error is not None
+
+
+def exception_type_predicate(error: Exception | None, expected_error_type: type[BaseException]) -> bool:
+    """An `exception_predicate` once it is bound to a type: `partial(exception_type_predicate,
+    expected_error_type=OSError)`."""
+    return isinstance(error, expected_error_type)
 
 
 class AsyncFunction(Function, ABC):
@@ -80,23 +98,33 @@ class AsyncRetryStrategy(ABC):
     @staticmethod
     def fixed_delay(
         max_attempts: int,
-        backoff_time_millis: int,
-        result_predicate: ResultPredicate | None,
-        exception_predicate: ErrorPredicate | None,
+        backoff_time_millis: Duration,
+        result_predicate: ResultPredicate | None = None,
+        exception_predicate: ErrorPredicate | None = has_exception_predicate,
     ) -> AsyncRetryStrategy:
-        """Up to `max_attempts` retries after the first attempt, each after the same time."""
+        """Up to `max_attempts` retries after the first attempt, each after the same time.
+
+        Args:
+            backoff_time_millis: that time, as all durations are given (an int counts milliseconds).
+            result_predicate: of the list of results, whether to retry; by default none leads to a retry.
+            exception_predicate: of what was raised, whether to retry; by default whatever it is, and with None nothing.
+        """
         return FixedDelayRetryStrategy(max_attempts, backoff_time_millis, result_predicate, exception_predicate)
 
     @staticmethod
     def exponential_backoff(
         max_attempts: int,
-        initial_delay: int,
-        max_retry_delay: int,
+        initial_delay: Duration,
+        max_retry_delay: Duration,
         multiplier: float,
-        result_predicate: ResultPredicate | None,
-        exception_predicate: ErrorPredicate | None,
+        result_predicate: ResultPredicate | None = None,
+        exception_predicate: ErrorPredicate | None = has_exception_predicate,
     ) -> AsyncRetryStrategy:
-        """Up to `max_attempts` retries after the first attempt, each after `multiplier` times the time before it."""
+        """Up to `max_attempts` retries after the first attempt, each after `multiplier` times the time before it.
+
+        The first comes after `initial_delay`, and none later than `max_retry_delay` after the attempt before. Durations
+        and predicates are given as to `fixed_delay`.
+        """
         return ExponentialBackoffDelayRetryStrategy(
             max_attempts, initial_delay, max_retry_delay, multiplier, result_predicate, exception_predicate
         )
@@ -135,13 +163,13 @@ class FixedDelayRetryStrategy(AsyncRetryStrategy):
     def __init__(
         self,
         max_attempts: int,
-        backoff_time_millis: int,
-        result_predicate: ResultPredicate | None,
-        exception_predicate: ErrorPredicate | None,
+        backoff_time_millis: Duration,
+        result_predicate: ResultPredicate | None = None,
+        exception_predicate: ErrorPredicate | None = has_exception_predicate,
     ) -> None:
-        _check_positive(max_attempts=max_attempts, backoff_time_millis=backoff_time_millis)
+        _check_positive(max_attempts=max_attempts)
         self._max_attempts = max_attempts
-        self._backoff_time_millis = backoff_time_millis
+        self._backoff_time_millis = _delay(backoff_time_millis, "backoff_time_millis")
         self._predicate = RetryPredicate(result_predicate, exception_predicate)
 
     def can_retry(self, current_attempts: int) -> bool:
@@ -160,21 +188,16 @@ class ExponentialBackoffDelayRetryStrategy(AsyncRetryStrategy):
     def __init__(
         self,
         max_attempts: int,
-        initial_delay: int,
-        max_retry_delay: int,
+        initial_delay: Duration,
+        max_retry_delay: Duration,
         multiplier: float,
-        result_predicate: ResultPredicate | None,
-        exception_predicate: ErrorPredicate | None,
+        result_predicate: ResultPredicate | None = None,
+        exception_predicate: ErrorPredicate | None = has_exception_predicate,
     ) -> None:
-        _check_positive(
-            max_attempts=max_attempts,
-            initial_delay=initial_delay,
-            max_retry_delay=max_retry_delay,
-            multiplier=multiplier,
-        )
+        _check_positive(max_attempts=max_attempts, multiplier=multiplier)
         self._max_attempts = max_attempts
-        self._initial_delay = initial_delay
-        self._max_retry_delay = max_retry_delay
+        self._initial_delay = _delay(initial_delay, "initial_delay")
+        self._max_retry_delay = _delay(max_retry_delay, "max_retry_delay")
         self._multiplier = multiplier
         self._predicate = RetryPredicate(result_predicate, exception_predicate)
 
@@ -195,23 +218,16 @@ class ExponentialBackoffDelayRetryStrategy(AsyncRetryStrategy):
 NO_RETRY_STRATEGY: AsyncRetryStrategy = NoRetryStrategy()
 
 
-def empty_result_predicate(result: Any) -> bool:
-    """A `result_predicate`: retries where nothing was found."""
-    return result is None or len(result) == 0
-
-
-def has_exception_predicate(error: Exception | None) -> bool:
-    """An `exception_predicate`: retries whatever was raised."""
-    return error is not None
-
-
-def exception_type_predicate(error: Exception | None, expected_error_type: type[BaseException]) -> bool:
-    """An `exception_predicate` once it is bound to a type: `partial(exception_type_predicate,
-    expected_error_type=OSError)`."""
-    return isinstance(error, expected_error_type)
-
-
 def _check_positive(**numbers: float) -> None:
     for name, number in numbers.items():
         if number <= 0:
             raise InvalidProgramError(f"{name} of a retry strategy must be greater than zero, not {number!r}")
+
+
+def _delay(delay: Duration, name: str) -> Millis:
+    try:
+        millis = to_millis(delay, name)
+    except (TypeError, ValueError) as error:
+        raise InvalidProgramError(f"a retry strategy: {error}") from None
+    _check_positive(**{name: millis})
+    return millis

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from flinkray.errors import InvalidProgramError
@@ -34,10 +35,17 @@ def check_function(function: object, method: str, parameters: tuple[str, ...] | 
     if isinstance(function, Function):
         if not hasattr(function, method):
             raise InvalidProgramError(f"{type(function).__name__} has no method {method}, which is needed here")
-    elif not callable(function) or (isinstance(function, type) and issubclass(function, Function)):
+    elif not callable(function) or _is_function_class(function):
         hint = "; it is a class, so write it with ()" if isinstance(function, type) else ""
+        if isinstance(function, partial):
+            hint = f"; it makes one, so call it: {function.func.__name__}(...)"
         raise InvalidProgramError(f"expected a function, or an object with a {method} method, not {function!r}{hint}")
     _check_parameters(as_callable(function, method), parameters or _PARAMETERS[method])
+
+
+def _is_function_class(function: object) -> bool:
+    made = function.func if isinstance(function, partial) else function
+    return isinstance(made, type) and issubclass(made, Function)
 
 
 def _check_parameters(function: Callable[..., Any], parameters: tuple[str, ...]) -> None:

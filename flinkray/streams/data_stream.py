@@ -166,10 +166,11 @@ class DataStream(OperatorSettings, ColumnOperations, StreamResults):
 
         Args:
             function: gets and gives a pa.RecordBatch ("pyarrow"), DataFrame ("pandas") or dict of name -> array
-                ("numpy"), after Ray Data's convention; or a class of such callables, made once per subtask. It may
-                give any of these, or what else has the Arrow stream interface (Polars), and fewer or more rows than it
-                got: then each has the batch's highest event time. Values that Arrow cannot hold come in a column
-                `value` of objects, of a DataFrame or array; as "pyarrow" they do not come.
+                ("numpy"), after Ray Data's convention; or a class of such callables, made once per subtask, also with
+                arguments: `functools.partial(Model, "large")`. It may give any of these, or what else has the Arrow
+                stream interface (Polars), and fewer or more rows than it got: then each has the batch's highest event
+                time. Values that Arrow cannot hold come in a column `value` of objects, of a DataFrame or array; as
+                "pyarrow" they do not come.
             output_type: the columns that the results have, to which they are cast.
         """
         if batch_format not in BATCH_FORMATS:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
 
 from flinkray.batches.batch import Batch
 from flinkray.connectors.feedback.sink import FeedbackSink
@@ -24,6 +23,7 @@ from flinkray.transformations.transformation import (
     PhysicalTransformation,
     Transformation,
     UnionTransformation,
+    upstream_of,
 )
 from flinkray.types.records import MAX_TIMESTAMP, Millis, Timestamp
 
@@ -73,7 +73,7 @@ class IterativeStream(DataStream):
             raise InvalidProgramError("close_with: the iteration is closed; unite the streams that go back first")
         if not isinstance(feedback, DataStream):
             raise InvalidProgramError(f"close_with takes a stream that comes from this iteration, not {feedback!r}")
-        if self._head not in _upstream_of(feedback._transformation):
+        if self._head not in upstream_of(feedback._transformation):
             raise InvalidProgramError(f"close_with: {feedback!r} does not come from this iteration")
         check_same_types([self._known, feedback._known])
         self._is_closed = True
@@ -97,17 +97,6 @@ class _NoWatermarksOfItsOwn(WatermarkGenerator):
 
     def on_periodic_emit(self) -> Timestamp:
         return MAX_TIMESTAMP
-
-
-def _upstream_of(transformation: Transformation) -> Iterator[Transformation]:
-    seen: set[int] = set()
-    waiting = [transformation]
-    while waiting:
-        each = waiting.pop()
-        if each.id not in seen:
-            seen.add(each.id)
-            yield each
-            waiting.extend(each.inputs)
 
 
 def _slot_sharing_group(transformation: Transformation) -> str:

@@ -17,14 +17,20 @@ from flinkray.batches.row_codec import decode
 from flinkray.batches.unification import concat_unified
 from flinkray.connectors.collect.sink import CollectSink
 from flinkray.connectors.sink import Sink
+from flinkray.connectors.source import Boundedness
 from flinkray.errors import InvalidProgramError
 from flinkray.execution import JobClient, JobExecutionResult
 from flinkray.extras import import_package
 from flinkray.plugins import BRIDGES, load_plugin
 from flinkray.streams.checks.known_types import KnownType
 from flinkray.streams.data_stream_sink import DataStreamSink
-from flinkray.transformations.operator_factories import SinkFactory
-from flinkray.transformations.transformation import Transformation, own_parallelism
+from flinkray.transformations.operator_factories import SinkFactory, SourceFactory
+from flinkray.transformations.transformation import (
+    PhysicalTransformation,
+    Transformation,
+    own_parallelism,
+    upstream_of,
+)
 from flinkray.types.records import SCALAR_COLUMN, Kind
 
 if TYPE_CHECKING:
@@ -152,12 +158,15 @@ class StreamResults(ABC):
         Scalars are a column `value`, tuples `f0`, `f1`, ...; records that Arrow cannot hold a column of pickled bytes.
 
         Raises:
+            InvalidProgramError: a source of the stream never ends.
             JobExecutionError: the job failed.
         """
+        self._require_end("to_arrow()")
         return self._table([batch.data for batch in self._collect(job_name)])
 
     def to_pandas(self, job_name: str | None = None) -> pd.DataFrame:
         """Runs the program and gives this (bounded) stream's records as a DataFrame, in order of arrival."""
+        self._require_end("to_pandas()")
         pandas = import_package("pandas", "to_pandas()")  # slow to import, and most programs do without
         batches = self._collect(job_name)
         if any(batch.kind is Kind.OBJECT for batch in batches):
@@ -172,6 +181,7 @@ class StreamResults(ABC):
 
         The rows stay where they are, in blocks that outlive the job.
         """
+        self._require_end("to_spark()")
         sink, finish = load_plugin(BRIDGES, "spark")(spark).sink(self._known.record_type)
         return self._run_into(sink, finish, "Sink: Spark", job_name)
 
@@ -183,8 +193,20 @@ class StreamResults(ABC):
         Raises:
             MissingDependencyError: Ray Data cannot be imported; says what to install.
         """
+        self._require_end("to_ray_dataset()")
         sink, finish = load_plugin(BRIDGES, "ray-dataset")().sink(self._known.record_type)
         return self._run_into(sink, finish, "Sink: Ray Dataset", job_name)
+
+    def _require_end(self, method: str) -> None:
+        """Raises InvalidProgramError where the stream never ends, as then `method` would not, either."""
+        for transformation in upstream_of(self._transformation):
+            factory = transformation.factory if isinstance(transformation, PhysicalTransformation) else None
+            source = factory.source if isinstance(factory, SourceFactory) else None
+            if source is not None and source.boundedness is Boundedness.UNBOUNDED and not source.may_end:
+                raise InvalidProgramError(
+                    f"{method} waits for the end of the stream, and source {transformation.name!r} has none: bound it, "
+                    "take records while they come, with execute_and_collect(limit=...), or write them to a sink"
+                )
 
     def _start_collecting(
         self, job_name: str | None, takes_changelog: bool = True

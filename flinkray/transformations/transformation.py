@@ -8,6 +8,7 @@ so the records are mutable until the StreamGraph is generated from them.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from flinkray.transformations.operator_factories import ChainingStrategy, OperatorFactory
@@ -126,3 +127,15 @@ def own_parallelism(transformation: Transformation) -> int | None:
     while isinstance(transformation, SideOutputTransformation):
         transformation = transformation.input
     return transformation.parallelism
+
+
+def upstream_of(transformation: Transformation) -> Iterator[Transformation]:
+    """The transformation and all that it reads from, each once."""
+    seen: set[int] = set()
+    waiting = [transformation]
+    while waiting:
+        each = waiting.pop()
+        if each.id not in seen:
+            seen.add(each.id)
+            yield each
+            waiting.extend(each.inputs)

@@ -7,6 +7,7 @@ import re
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,6 +22,7 @@ from flinkray import (
     DataStream,
     FilterFunction,
     FlatMapFunction,
+    InvalidProgramError,
     JobExecutionError,
     Kind,
     MapFunction,
@@ -430,3 +432,38 @@ def test_a_timed_stream_keeps_its_time_through_row_functions(env: StreamExecutio
     stream = timed(env, ("a", 5), ("b", 9), names=("k", "at"))
     kept = stream.map(lambda row: row.k).flat_map(lambda k: [k, k.upper()]).filter(str.isupper).process(timestamp)
     assert in_order(kept) == [("A", 5, True), ("B", 9, True)]
+
+
+class Plus:
+    """A model: what it adds is an argument."""
+
+    def __init__(self, number: int, factor: int = 1) -> None:
+        self._number = number * factor
+
+    def __call__(self, batch: Any) -> Any:
+        return {"value": batch["value"] + self._number}
+
+
+@pytest.mark.parametrize(
+    "model", [partial(Plus, 3), partial(Plus, 1, factor=3), partial(partial(Plus, 1), factor=3), Plus(3)]
+)
+def test_map_batches_makes_classes_with_arguments_too(env: StreamExecutionEnvironment, model: Any) -> None:
+    assert rows(env.from_collection([1, 2]).map_batches(model, batch_format="numpy")) == [4, 5]
+
+
+def test_a_partial_of_what_cannot_be_called_is_the_function(env: StreamExecutionEnvironment) -> None:
+    frames = env.from_collection([1, 2]).map_batches(partial(pd.DataFrame, columns=["value"]), batch_format="pandas")
+    assert rows(frames) == [1, 2]
+
+
+class Adds(MapFunction):
+    def __init__(self, number: int) -> None:
+        self._number = number
+
+    def map(self, value: int) -> int:
+        return value + self._number
+
+
+def test_a_function_class_with_arguments_is_to_be_called(env: StreamExecutionEnvironment) -> None:
+    with pytest.raises(InvalidProgramError, match=r"it makes one, so call it: Adds\(\.\.\.\)"):
+        env.from_collection([1]).map(partial(Adds, 3))

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from flinkray import TypeMismatchError
+from flinkray import DataGenSource, InvalidProgramError, TypeMismatchError, WatermarkStrategy
 from tests.support.jobs import environment
 
 ROWS = 20_000
@@ -37,3 +37,28 @@ def test_results_that_have_no_type_in_common_are_an_error_that_names_the_column(
     mixed = stream.map_batches(lambda batch: {"x": batch["n"] if batch["n"][0].as_py() < 1 else ["a"] * len(batch)})
     with pytest.raises(TypeMismatchError, match=r"column 'x' is (int64 in .* string|string in .* int64) in others"):
         mixed.to_arrow()
+
+
+def ticks(env: Any) -> Any:
+    return env.from_source(DataGenSource({"n": lambda rows: rows}), WatermarkStrategy.no_watermarks(), "ticks")
+
+
+@pytest.mark.parametrize("method", ["to_arrow", "to_pandas", "to_ray_dataset"])
+def test_a_stream_without_an_end_is_refused_before_it_runs(method: str) -> None:
+    env = environment()
+    endless = ticks(env)
+    for stream in (endless, env.from_sequence(0, 1).map(lambda n: {"n": n}).union(endless.map(lambda row: row))):
+        with pytest.raises(InvalidProgramError, match=rf"{method}\(\) waits for the end of .*ticks' has none: bound"):
+            getattr(stream, method)()
+
+
+def test_to_spark_is_refused_before_spark_is_asked() -> None:
+    endless = environment().from_source(
+        DataGenSource({"n": lambda rows: rows}), WatermarkStrategy.no_watermarks(), "ticks"
+    )
+    with pytest.raises(InvalidProgramError, match=r"to_spark\(\) waits for the end"):
+        endless.to_spark(None)
+
+
+def test_a_function_that_returns_is_a_stream_that_ends() -> None:
+    assert environment().add_source(lambda: iter([1, 2])).to_arrow()["value"].to_pylist() == [1, 2]

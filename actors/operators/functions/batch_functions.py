@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sized
@@ -37,7 +38,8 @@ _ACCEPTED = (
 
 
 class MapBatchesOperator(Operator):
-    """Calls the function once per batch. A class is instantiated once per subtask, before `open`.
+    """Calls the function once per batch. A class, also one with arguments bound by `functools.partial`, is instantiated
+    once per subtask, before `open`.
 
     The result's kind is SCALAR where it has the one column `value` and the input was SCALAR (or OBJECT), TUPLE where
     the input was TUPLE and the columns are again f0, f1, ..., and ROW otherwise. A declared type decides instead.
@@ -53,7 +55,7 @@ class MapBatchesOperator(Operator):
 
     def initialize_state(self, restored: RestoredState | None) -> None:
         function: Any = self._factory.function
-        if inspect.isclass(function):
+        if _makes_functions(function):
             with attributed(self.context, NO_VALUE):
                 function = function()
         self._functions = UserFunctions(self.context, [function])
@@ -214,6 +216,15 @@ class MapBatchesOperator(Operator):
         return TypeMismatchError(
             f"{label_of(self.context)}: the function of map_batches returned {type(result).__name__}; {_ACCEPTED}"
         )
+
+
+def _makes_functions(function: Any) -> bool:
+    """Whether it is a class, or one with arguments whose objects can be called: other classes with arguments, such as a
+    DataFrame, are functions themselves."""
+    if not isinstance(function, functools.partial):
+        return inspect.isclass(function)
+    made = function.func
+    return inspect.isclass(made) and any("__call__" in vars(base) for base in made.__mro__)
 
 
 class _Shown:

@@ -60,6 +60,8 @@ class FeedbackSource(Source):
 
     is_stoppable = False
 
+    may_end = True
+
     def __init__(self, iteration_id: str, max_wait_ms: Millis) -> None:
         self.iteration_id = iteration_id
         self._max_wait_ms = max_wait_ms

@@ -55,6 +55,7 @@ class GeneratorFunctionSource(Source):
         is_changelog: whether `Row`s that it gives may be of any kind; its RecordBatches are of inserts.
     """
 
+    may_end = True
     _is_changelog = False
 
     def __init__(

@@ -65,6 +65,8 @@ class SocketSource(Source):
         encoding: any that Python knows.
     """
 
+    may_end = True
+
     def __init__(
         self, host: str, port: int, delimiter: str = "\n", max_retry_seconds: float = 0, encoding: str = "utf-8"
     ) -> None:

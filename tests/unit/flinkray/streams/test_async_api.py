@@ -215,3 +215,28 @@ def test_everything_is_public_and_has_pyflinks_names(env: StreamExecutionEnviron
     stream = PyFlinkAsyncDataStream.unordered_wait(env.from_collection([1]), Lookup(), timedelta(seconds=1))
     assert type(stream).__module__ == "flinkray.pyflink.datastream.data_stream"
     assert str(stream.record_type).startswith("object")
+
+
+@pytest.mark.parametrize("delay", [100, "100 ms", timedelta(milliseconds=100), "0.1 s"], ids=str)
+def test_delays_of_retries_are_durations(delay: Any) -> None:
+    fixed = AsyncRetryStrategy.fixed_delay(2, delay)
+    growing = AsyncRetryStrategy.exponential_backoff(2, delay, "1 min", 2)
+    assert fixed.get_backoff_time_millis(2) == growing.get_backoff_time_millis(1) == 100
+    assert growing.get_backoff_time_millis(2) == 200
+
+
+@pytest.mark.parametrize("delay", ["soon", 0, "0 s", -1, 1.5, None], ids=str)
+def test_a_delay_that_is_none_is_refused_by_name(delay: Any) -> None:
+    with pytest.raises(InvalidProgramError, match="backoff_time_millis"):
+        AsyncRetryStrategy.fixed_delay(2, delay)
+    with pytest.raises(InvalidProgramError, match="max_retry_delay"):
+        AsyncRetryStrategy.exponential_backoff(2, 10, delay, 2)
+
+
+def test_without_predicates_whatever_is_raised_leads_to_a_retry_and_no_result_does() -> None:
+    for strategy in (AsyncRetryStrategy.fixed_delay(2, 10), AsyncRetryStrategy.exponential_backoff(2, 10, 100, 2)):
+        predicate = strategy.get_retry_predicate()
+        is_retried = predicate.exception_predicate()
+        assert is_retried is not None
+        assert is_retried(OSError())
+        assert predicate.result_predicate() is None
