@@ -69,6 +69,11 @@ class JobExecutionResult:
     runtime_ms: int
     accumulators: dict[str, int | float]
 
+    @property
+    def late_records_dropped(self) -> int:
+        """How many rows windows and joins have dropped as late, over all operators of the attempts that finished."""
+        return int(self.accumulators.get(LATE_RECORDS_DROPPED, 0))
+
     def get_job_id(self) -> JobId:
         """PyFlink's name for `job_id`."""
         return self.job_id
@@ -84,6 +89,10 @@ class JobExecutionResult:
     def get_all_accumulator_results(self) -> dict[str, int | float]:
         """The sums of all accumulators, by name."""
         return dict(self.accumulators)
+
+
+LATE_RECORDS_DROPPED = "late_records_dropped"
+"""The accumulator of rows that windows and joins dropped as late; it is there where there were some."""
 
 
 @dataclass(frozen=True, slots=True)

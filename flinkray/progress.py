@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import logging
 import sys
@@ -107,3 +108,41 @@ def _time(timestamp_ms: int) -> str:
         return time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(timestamp_ms // 1000))
     except (OverflowError, ValueError, OSError):
         return str(timestamp_ms)
+
+
+class ProgramUse:
+    """Whether what the programs of this process record is ever run or looked at; says at its end where it was not."""
+
+    def __init__(self) -> None:
+        self._has_recorded = False
+        self._is_used = False
+
+    def record(self) -> None:
+        """To be called where something becomes part of a program."""
+        if not self._has_recorded:
+            self._has_recorded = True
+            atexit.register(self._at_exit)
+
+    def use(self) -> None:
+        """To be called where a program is submitted, or its plan shown."""
+        self._is_used = True
+
+    def message(self) -> str | None:
+        """What is said at the end of the process; None: nothing."""
+        has_failed = hasattr(sys, "last_value")  # the traceback says more
+        is_prompt = hasattr(sys, "ps1")
+        if not self._has_recorded or self._is_used or has_failed or is_prompt:
+            return None
+        return (
+            "flinkray: nothing ran: the program recorded a job, and ended without env.execute(), execute_and_collect() "
+            "or another call that runs it"
+        )
+
+    def _at_exit(self) -> None:
+        message = self.message()
+        if message is not None:
+            print(message, file=sys.stderr)
+
+
+PROGRAM_USE = ProgramUse()
+"""That of this process."""

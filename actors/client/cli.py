@@ -22,9 +22,11 @@ from actors.client.program import parse_settings, render_program, run_program
 from actors.client.tables import checkpoint_lines, detail_lines, job_lines
 from actors.protocol.dispatcher_errors import EndpointSilentError
 from flinkray.config.configuration import Configuration
-from flinkray.config.options import ALLOW_NON_RESTORED_STATE, SAVEPOINT_PATH
+from flinkray.config.options import ALLOW_NON_RESTORED_STATE, ATTACHED, SAVEPOINT_PATH
 from flinkray.errors import FlinkrayError, MissingDependencyError
+from flinkray.execution import JobClient
 from flinkray.redaction import redacted
+from flinkray.streams.environment import JobListener
 
 PROGRAM = click.argument("program", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 ARGUMENTS = click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
@@ -62,6 +64,7 @@ def main() -> None:
 @main.command(context_settings={"allow_interspersed_args": False, "ignore_unknown_options": True})
 @SETTINGS
 @click.option("-s", "--from-savepoint", metavar="PATH", help="The savepoint or checkpoint that its jobs start from.")
+@click.option("-d", "--detached", is_flag=True, help="Only submit its jobs, and print their ids.")
 @click.option(
     "--allow-non-restored-state", is_flag=True, help="Leave behind state of operators that PROGRAM does not have."
 )
@@ -71,6 +74,7 @@ def main() -> None:
 def run(
     settings: tuple[str, ...],
     from_savepoint: str | None,
+    detached: bool,
     allow_non_restored_state: bool,
     program: Path,
     arguments: tuple[str, ...],
@@ -81,7 +85,17 @@ def run(
         parsed[SAVEPOINT_PATH.key] = from_savepoint
     if allow_non_restored_state:
         parsed[ALLOW_NON_RESTORED_STATE.key] = "true"
-    run_program(program, arguments, parsed)
+    if detached:
+        parsed[ATTACHED.key] = "false"
+    run_program(program, arguments, parsed, _Submissions() if detached else None)
+
+
+class _Submissions(JobListener):
+    """Prints the id of each job that is submitted."""
+
+    def on_job_submitted(self, client: JobClient | None, error: BaseException | None) -> None:
+        if client is not None:
+            click.echo(f"job {client.job_id} is submitted")
 
 
 @main.command(context_settings={"allow_interspersed_args": True})

@@ -14,6 +14,8 @@ from flinkray.config.sources import variable_name
 from flinkray.errors import ConfigurationError, InvalidProgramError
 from flinkray.execution import JobClient, Pipeline
 from flinkray.plugins import EXECUTORS, PLANNERS, load_plugin, replace_plugins
+from flinkray.progress import PROGRAM_USE
+from flinkray.streams.environment import JobListener, StreamExecutionEnvironment
 
 
 def parse_settings(settings: Sequence[str]) -> dict[str, str]:
@@ -32,15 +34,34 @@ def parse_settings(settings: Sequence[str]) -> dict[str, str]:
     return parsed
 
 
-def run_program(program: Path, arguments: Sequence[str], settings: Mapping[str, str]) -> None:
+def run_program(
+    program: Path, arguments: Sequence[str], settings: Mapping[str, str], listener: JobListener | None = None
+) -> None:
     """Runs the file; what it raises is raised.
 
     Args:
         settings: option -> value. They win over environment variables and the configuration file, and lose against
             what the program itself sets.
+        listener: hears of the jobs that the program submits.
     """
-    with _as_main(program, arguments, settings):
-        runpy.run_path(str(program), run_name="__main__")
+    with _as_main(program, arguments, settings), _listening(listener):
+        try:
+            runpy.run_path(str(program), run_name="__main__")
+        except BaseException:
+            PROGRAM_USE.use()  # its error says why nothing ran
+            raise
+
+
+@contextlib.contextmanager
+def _listening(listener: JobListener | None) -> Iterator[None]:
+    listeners = StreamExecutionEnvironment._default_listeners
+    former = list(listeners)
+    if listener is not None:
+        listeners.append(listener)
+    try:
+        yield
+    finally:
+        listeners[:] = former
 
 
 def render_program(

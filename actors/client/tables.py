@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 
 from actors.protocol.client_requests import JobOverview
 from actors.protocol.control_messages import JobDetails, VertexDetails
 from actors.protocol.failure_records import FailureRecord
+from flinkray.execution import LATE_RECORDS_DROPPED
 from flinkray.state.checkpoint_statistics import CheckpointOverview, CheckpointStatistics
+from flinkray.types.records import MAX_TIMESTAMP
 
 
 def job_lines(jobs: Sequence[tuple[str, JobOverview]]) -> Iterator[str]:
@@ -28,13 +30,23 @@ def detail_lines(details: JobDetails) -> Iterator[str]:
     yield f"rows in {details.records_in:,}, out {details.records_out:,}"
     counts = details.checkpoints.counts
     yield f"checkpoints {counts.completed} completed, {counts.failed} failed, {counts.in_progress} in progress"
+    late = details.accumulators.get(LATE_RECORDS_DROPPED, 0)
+    if late:
+        yield f"rows dropped as late {late:,.0f}"
+    if details.watermark is not None:
+        yield f"watermark {_watermark(details.watermark)}"
+    waiting = [each for vertex in details.vertices for each in vertex.subtasks if each.state == _WAITS_FOR_SLOT]
+    if waiting and not details.status.is_terminal:
+        subtasks = sum(vertex.parallelism for vertex in details.vertices)
+        yield f"waits for slots: {len(waiting)} of {subtasks} subtasks have none"
     yield f"restarts {details.restarts}"
     if details.failures:
         yield from _failure_lines(details.failures[-1])
     elif details.error is not None:
         yield f"failure: {details.error.type_name}: {details.error.message}"
     yield ""
-    yield from _table([("vertex", "subtasks", "states"), *(_vertex_row(vertex) for vertex in details.vertices)])
+    header = ("vertex", "subtasks", "states", "busy", "back-pressured", "watermark")
+    yield from _table([header, *(_vertex_row(vertex) for vertex in details.vertices)])
 
 
 def checkpoint_lines(overview: CheckpointOverview) -> Iterator[str]:
@@ -87,7 +99,36 @@ def _failure_lines(record: FailureRecord) -> Iterator[str]:
 
 def _vertex_row(vertex: VertexDetails) -> tuple[str, ...]:
     states = Counter(subtask.state for subtask in vertex.subtasks)
-    return vertex.name, str(vertex.parallelism), ", ".join(f"{count} {state}" for state, count in states.items())
+    figures = [subtask.metrics for subtask in vertex.subtasks]
+    total_ms = sum(each.busy_ms + each.idle_ms + each.backpressured_ms for each in figures)
+    marks = [each.watermark for each in figures]
+    known = [mark for mark in marks if mark is not None]
+    return (
+        vertex.name,
+        str(vertex.parallelism),
+        ", ".join(f"{count} {state}" for state, count in states.items()),
+        _share(sum(each.busy_ms for each in figures), total_ms),
+        _share(sum(each.backpressured_ms for each in figures), total_ms),
+        _watermark(min(known)) if known and len(known) == len(marks) else "",
+    )
+
+
+def _share(part_ms: float, total_ms: float) -> str:
+    return f"{part_ms / total_ms:.0%}" if total_ms else ""
+
+
+def _watermark(mark: int) -> str:
+    """A watermark as a time where it is one, and as a number where it is near the ends of event time."""
+    if mark >= MAX_TIMESTAMP:
+        return "the end"
+    seconds = mark / 1000
+    if not _FIRST_SHOWN <= seconds <= _LAST_SHOWN:
+        return str(mark)
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S}Z"
+
+
+_FIRST_SHOWN, _LAST_SHOWN = (datetime(year, 1, 1, tzinfo=UTC).timestamp() for year in (1900, 9999))
+_WAITS_FOR_SLOT = "SCHEDULED"
 
 
 def _table(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:

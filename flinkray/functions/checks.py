@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 from flinkray.errors import InvalidProgramError
+from flinkray.expressions.tree import Expression
 from flinkray.functions.interfaces import Function, as_callable
 from flinkray.types.records import OutputTag
 
@@ -37,6 +38,9 @@ def check_function(function: object, method: str, parameters: tuple[str, ...] | 
             raise InvalidProgramError(f"{type(function).__name__} has no method {method}, which is needed here")
     elif not callable(function) or _is_function_class(function):
         hint = "; it is a class, so write it with ()" if isinstance(function, type) else ""
+        if isinstance(function, Expression):
+            way = "where(...)" if method == "filter" else "with_columns(name=...) or select(...)"
+            hint = f", which is an expression over columns: write {way}"
         if isinstance(function, partial):
             hint = f"; it makes one, so call it: {function.func.__name__}(...)"
         raise InvalidProgramError(f"expected a function, or an object with a {method} method, not {function!r}{hint}")

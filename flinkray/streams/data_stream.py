@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, NoReturn, overload
 
 from flinkray.connectors.functions.sink import SinkFunctionSink
 from flinkray.connectors.print.sink import PrintSink
@@ -26,7 +26,7 @@ from flinkray.functions.interfaces import (
 )
 from flinkray.functions.type_hints import record_type
 from flinkray.state.descriptors import MapStateDescriptor
-from flinkray.streams.checks.functions import async_factory, check_watermark_strategy, declared_type
+from flinkray.streams.checks.functions import async_factory, check_watermark_strategy, declared_type, missing_operation
 from flinkray.streams.checks.known_types import UNKNOWN, KnownType, check_same_types
 from flinkray.streams.checks.windows import check_assigner, count_assigner
 from flinkray.streams.column_operations import ColumnOperations
@@ -214,6 +214,11 @@ class DataStream(OperatorSettings, ColumnOperations, StreamResults):
         name = "Async Map"
         factory = async_factory(name, function, timeout, retry_strategy, capacity, output_type, is_ordered=ordered)
         return self._one_input(name, factory, KnownType.of(factory.output_type))
+
+    if not TYPE_CHECKING:  # type checkers know what there is
+
+        def __getattr__(self, name: str) -> NoReturn:
+            raise AttributeError(missing_operation(type(self).__name__, name))
 
     # -- several streams
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from flinkray.batches.normalization import normalized_record_type
 from flinkray.config.configuration import Configuration
@@ -33,7 +33,7 @@ from flinkray.functions.interfaces import SourceFunction
 from flinkray.functions.python_path import own_directories
 from flinkray.functions.type_hints import record_type
 from flinkray.plugins import BRIDGES, EXECUTORS, PLANNERS, load_plugin
-from flinkray.progress import wait_for_result
+from flinkray.progress import PROGRAM_USE, wait_for_result
 from flinkray.streams.checks.functions import check_watermark_strategy
 from flinkray.streams.checks.known_types import KnownType
 from flinkray.streams.data_stream import DataStream
@@ -68,7 +68,10 @@ class StreamExecutionEnvironment(EnvironmentSettings):
         super().__init__(configuration)
         self._transformations: list[Transformation] = []
         self._cached_files: dict[str, str] = {}
-        self._listeners: list[JobListener] = []
+        self._listeners: list[JobListener] = list(self._default_listeners)
+
+    _default_listeners: ClassVar[list[JobListener]] = []
+    """What each environment of this process tells of its jobs, as a front end sets it."""
 
     @classmethod
     def get_execution_environment(cls, config: Configuration | Mapping[str, object] | None = None) -> Self:
@@ -255,6 +258,7 @@ class StreamExecutionEnvironment(EnvironmentSettings):
 
     def _submit(self, job_name: str | None) -> JobClient:
         name = self._job_name(job_name)
+        PROGRAM_USE.use()
         try:
             executor = self._executor()
             client = executor.execute(self._pipeline(name, should_prepare=executor.needs_preparation))
@@ -277,6 +281,7 @@ class StreamExecutionEnvironment(EnvironmentSettings):
             graph: "stream" (operators), "job" (chains), or "execution" (subtasks).
             format: "text", or "mermaid" (a drawing).
         """
+        PROGRAM_USE.use()
         plan = load_plugin(PLANNERS, "default")
         text: str = plan(self._pipeline(self._job_name(None), should_prepare=False), graph, format)
         return text
@@ -301,6 +306,7 @@ class StreamExecutionEnvironment(EnvironmentSettings):
     def _register(self, transformation: Transformation) -> None:
         """Makes an operator part of the program; streams call it."""
         self._transformations.append(transformation)
+        PROGRAM_USE.record()
 
     def _job_name(self, job_name: str | None) -> str:
         return job_name or self._configuration.get(PIPELINE_NAME)

@@ -6,7 +6,7 @@ import enum
 import functools
 from collections import namedtuple
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, ClassVar, SupportsIndex
+from typing import Any, ClassVar, NoReturn, SupportsIndex
 
 from flinkray.errors import did_you_mean
 from flinkray.persistence import known_as
@@ -102,6 +102,16 @@ class Row(tuple[Any, ...]):
     def __getattr__(self, name: str) -> Any:
         # Only reached where the class has no such column.
         raise AttributeError(self._missing(name))
+
+    def __setattr__(self, name: str, value: Any) -> NoReturn:
+        raise AttributeError(self._immutable(name))
+
+    def __setitem__(self, key: Any, value: Any) -> NoReturn:
+        raise TypeError(self._immutable(key))
+
+    def _immutable(self, key: Any) -> str:
+        changed = f"{key}=..." if isinstance(key, str) and key.isidentifier() else "name=..."
+        return f"rows are immutable: make a changed one, row._replace({changed}), or a dict, {{**row, {key!r}: ...}}"
 
     def _missing(self, name: str) -> str:
         return f"this row has no column {name!r}{did_you_mean(name, self._fields)}; columns: {', '.join(self._fields)}"

@@ -17,6 +17,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from actors.operators.asynchronous.blocking import BlockingWatch
 from actors.operators.asynchronous.event_loop import CANCEL_GRACE_S, CLOSE_GRACE_S, EventLoop
 from actors.operators.asynchronous.queue import InFlight
 from actors.operators.contract.operator import OperatorContext, label_of, subtask_label
@@ -116,6 +117,7 @@ class CoroutineCalls(AsyncCalls):
         self._deliver = deliver
         name = f"{subtask_label(context)} event loop"
         self._loop = EventLoop(name, context.clock, context.call_later)
+        self._watch = BlockingWatch(label_of(context), context.clock.monotonic_ms)
         self._is_ending = False
         self._tasks: set[asyncio.Task[None]] = set()
         self._loop.has_thread = context.start_loop(name, self._loop)
@@ -164,7 +166,8 @@ class CoroutineCalls(AsyncCalls):
 
     async def _run(self, call: AsyncCall) -> None:
         try:
-            results = self._as_results(await self._function(call.value))
+            made = self._function(call.value)
+            results = self._as_results(await (self._watch.watched(made) if inspect.iscoroutine(made) else made))
         except BaseException as error:  # nothing else would ever hear of it
             if isinstance(error, asyncio.CancelledError) and (call.is_cancelled or self._is_ending):
                 raise

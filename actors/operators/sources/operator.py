@@ -15,6 +15,7 @@ from actors.operators.contract.operator import Operator, subtask_label
 from actors.operators.sources.coalescing import Given, PollResult, coalesced_polls
 from actors.operators.sources.kinds import check_kinds
 from actors.operators.sources.split_watermarks import SplitState, SplitWatermarks
+from actors.operators.time.seconds import SecondsCheck
 from actors.operators.time.timestamps import EventTimeProgress, with_event_time
 from actors.protocol.elements import CheckpointOptions, LatencyMarker
 from actors.protocol.operator_events import (
@@ -96,6 +97,7 @@ class SourceOperator(Operator):
         self._chunk_sizer = ChunkSizer(context.chunk_limit)
         self._normalizer = LayoutNormalizer(self._where)
         self._watermarks_of_splits = SplitWatermarks(self._strategy, self._where)
+        self._seconds_check = SecondsCheck(self._strategy, self._where)
         context.send_to_coordinator(ReaderRegistered(context.subtask_index))
         try:
             self._reader = self._source.create_reader(_ReaderContext(self))
@@ -326,6 +328,7 @@ class SourceOperator(Operator):
         # time name a strategy all the same. What needs event time, such as a window, says so.
         if self._strategy.assigner is not None or batch.times is not None:
             batch = with_event_time(batch, self._strategy, self._where)
+            self._seconds_check.look(batch)
         progress = self._watermarks_of_splits.on_batch(polled.split_id, batch, batch.timestamps)
         if progress.is_idle is False:
             self.output.emit_status(False)

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from actors.operators.contract.operator import Operator, subtask_label
 from actors.operators.expressions.column_operators import evaluate
+from actors.operators.time.seconds import SecondsCheck
 from actors.protocol.elements import CheckpointOptions
 from actors.state.snapshots.snapshot import ListMode, OperatorSnapshot, RestoredState
 from actors.user_code.errors import NO_VALUE, raise_attributed
@@ -342,6 +343,7 @@ class TimestampsAndWatermarksOperator(Operator):
     def initialize_state(self, restored: RestoredState | None) -> None:
         self._where = subtask_label(self.context)
         self._tracker = WatermarkTracker(self._strategy, self._where)
+        self._seconds_check = SecondsCheck(self._strategy, self._where)
         if restored is None:
             return
         states = restored.items(_STATE)
@@ -363,6 +365,7 @@ class TimestampsAndWatermarksOperator(Operator):
 
     def process_batch(self, batch: Batch, input_index: int = 0) -> None:
         timed = with_event_time(batch, self._strategy, self._where)
+        self._seconds_check.look(timed)
         progress = self._tracker.on_batch(timed, timed.timestamps)
         if progress.is_idle is not None:
             self.output.emit_status(progress.is_idle)

@@ -10,6 +10,7 @@ from actors.protocol.ports import Clock
 from actors.protocol.task_messages import TaskMetrics
 from actors.tasks.metrics.latencies import Granularity, OperatorLatencies
 from flinkray.batches.batch import Batch
+from flinkray.execution import LATE_RECORDS_DROPPED
 from flinkray.types.records import MAX_TIMESTAMP
 
 log = logging.getLogger(__name__)
@@ -94,7 +95,9 @@ class TaskFigures:
         return self.accumulators.setdefault(name, TaskAccumulator(initial))
 
     def accumulator_values(self) -> dict[str, int | float]:
-        return {name: accumulator.value for name, accumulator in list(self.accumulators.items())}
+        values = {name: accumulator.value for name, accumulator in list(self.accumulators.items())}
+        late = sum(figures.counted(LATE_RECORDS_DROPPED) for figures in list(self.operators))
+        return {**values, LATE_RECORDS_DROPPED: int(late)} if late else values
 
     def snapshot(self) -> TaskMetrics:
         """All figures at this moment. Any thread. Time that is neither idle nor back-pressured is busy, as in Flink."""
@@ -131,6 +134,10 @@ class OperatorFigures:
 
     def count(self, name: str, increase: float = 1) -> None:
         self._counts[name] = self._counts.get(name, 0) + increase
+
+    def counted(self, name: str) -> float:
+        """How far the counter is."""
+        return self._counts.get(name, 0)
 
     def gauge(self, name: str, value: float) -> None:
         self._gauges[name] = value

@@ -107,3 +107,17 @@ def _declared_async_type(function: AsyncFunction | Callable[[Any], Any], output_
     if inspect.isasyncgenfunction(function) or inspect.isgeneratorfunction(function):
         raise InvalidProgramError(f"{callable_name(function)} is a generator; return a list of results instead")
     return from_annotation(function, of_items=isinstance(function, AsyncFunction) or returns_list(function))
+
+
+_OF_KEYED_STREAMS = ("aggregate", "count_window", "interval_join", "max", "min", "reduce", "sum", "window")
+
+
+def missing_operation(class_name: str, name: str) -> str:
+    """Says that streams of a class have no such attribute, and which ones have."""
+    if name not in _OF_KEYED_STREAMS:
+        return f"{class_name!r} object has no attribute {name!r}"
+    without_key = "; window_all(...) takes all rows without a key" if "window" in name else ""
+    return (
+        f"{class_name} has no {name!r}, which is of keyed streams: key_by(...) comes right before it, as the "
+        f"results of other operations, such as map and assign_timestamps_and_watermarks, are not keyed{without_key}"
+    )

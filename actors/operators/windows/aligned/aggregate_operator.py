@@ -127,7 +127,7 @@ class ColumnarWindowOperator(AlignedWindowOperator):
 
     def _emit_late(self, late: Batch) -> None:
         if is_partial(late.data):
-            self.context.metrics.count("late_records_dropped", rows_behind(late.data))
+            self._drop_late(rows_behind(late.data))
         else:
             super()._emit_late(late)
 

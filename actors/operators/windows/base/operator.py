@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -18,8 +19,11 @@ from actors.state.snapshots.snapshot import ListMode, OperatorSnapshot, Restored
 from flinkray.batches.batch import Batch
 from flinkray.batches.numpy_arrays import INT64, fixed_width, from_numpy
 from flinkray.errors import IncompatibleStateError, NullTimestampError, TypeMismatchError, operator_label
+from flinkray.execution import LATE_RECORDS_DROPPED
 from flinkray.types.records import MAX_TIMESTAMP, MIN_TIMESTAMP, OutputTag, Timestamp
 from flinkray.windows.assigners import AlignedWindows
+
+log = logging.getLogger(__name__)
 
 _SUBTASK = "subtask"
 
@@ -56,6 +60,8 @@ class TimedOperator(Operator):
         """The types of keys in the restored state, of each former subtask."""
         self._timer: Any = None
         self._timer_at: int | None = None
+        self._has_dropped = False
+        """Whether rows were dropped as late, which the log has once."""
         self._has_unfired = False
         """Whether the operator was restored from a snapshot with windows that were due and had not fired."""
 
@@ -146,7 +152,19 @@ class TimedOperator(Operator):
         if self._late_tag is not None:
             self.output.emit_side(self._late_tag, late.without_keys())
         else:
-            self.context.metrics.count("late_records_dropped", late.num_rows)
+            self._drop_late(late.num_rows)
+
+    def _drop_late(self, rows: int) -> None:
+        self.context.metrics.count(LATE_RECORDS_DROPPED, rows)
+        if not self._has_dropped:
+            self._has_dropped = True
+            log.warning(
+                "%s: dropped the first %d row(s) as late: the watermark had passed the end of all their windows. Rows "
+                "further out of order than the watermark strategy allows need a larger bound, allowed_lateness, or "
+                "side_output_late_data; the job's result and its `info` count those that were dropped",
+                operator_label(self._where),
+                rows,
+            )
 
     # -- the clock
 

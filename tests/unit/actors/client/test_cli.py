@@ -6,6 +6,8 @@ import os
 import sys
 import threading
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -15,6 +17,7 @@ from actors.checkpoints.storage.directories import write_metadata
 from actors.client import session
 from actors.client.cli import main
 from actors.client.rest import Rest
+from actors.client.tables import detail_lines
 from actors.protocol.client_requests import JobOverview
 from actors.protocol.control_messages import JobDetails, SubtaskDetails, VertexDetails
 from actors.protocol.dispatcher_errors import EndpointSilentError
@@ -22,8 +25,10 @@ from actors.protocol.failure_records import FailureRecord, TaskFailure
 from actors.protocol.ports import Address
 from actors.protocol.task_messages import TaskMetrics
 from flinkray.config.configuration import Configuration
+from flinkray.config.options import ATTACHED
 from flinkray.errors import CheckpointError, ConfigurationError, ErrorInfo
-from flinkray.execution import JobStatus
+from flinkray.execution import JobStatus, Pipeline
+from flinkray.plugins import EXECUTORS, replace_plugins
 from flinkray.state.checkpoint_statistics import (
     CheckpointCounts,
     CheckpointKind,
@@ -33,7 +38,8 @@ from flinkray.state.checkpoint_statistics import (
     RestoredCheckpoint,
     Spread,
 )
-from flinkray.types.records import JobId
+from flinkray.streams.environment import StreamExecutionEnvironment
+from flinkray.types.records import MAX_TIMESTAMP, JobId
 
 PROGRAM = """
 import sys
@@ -80,6 +86,24 @@ def test_run_leaves_options_after_the_program_to_the_program(tmp_path: Path) -> 
     path.write_text("import sys; print(__name__, sys.argv[1:])", encoding="utf-8")
     result = CliRunner().invoke(main, ["run", str(path), "--rows", "5", "-D", "mine"])
     assert "__main__ ['--rows', '5', '-D', 'mine']" in result.output
+
+
+def test_run_detached_prints_the_id_of_each_job_and_sets_what_does_not_wait(program: str) -> None:
+    submitted: list[Pipeline] = []
+
+    class Submitting:
+        needs_preparation = False
+
+        def execute(self, pipeline: Pipeline) -> Any:
+            submitted.append(pipeline)
+            return SimpleNamespace(job_id="abab", close=lambda: None)
+
+    with replace_plugins(EXECUTORS, Submitting):
+        result = CliRunner().invoke(main, ["run", "--detached", program])
+    assert result.exit_code == 0, result.output
+    assert "job abab is submitted" in result.output.splitlines()
+    assert not submitted[0].configuration.get(ATTACHED)
+    assert StreamExecutionEnvironment._default_listeners == []
 
 
 def test_an_unknown_option_is_refused_with_the_nearest_one(program: str) -> None:
@@ -441,3 +465,34 @@ def test_ui_serves_until_it_is_interrupted_and_then_ends_its_server(monkeypatch:
     assert "http://127.0.0.1:8081" in result.output
     result = CliRunner().invoke(main, ["ui", "--cluster", "other"])
     assert (result.exit_code, "there is no session 'other'" in result.output) == (1, True)
+
+
+def details_of(*subtasks: SubtaskDetails, **more: Any) -> JobDetails:
+    vertices = (VertexDetails("v", "map", len(subtasks), 128, (), subtasks),)
+    return JobDetails(JobId("abab"), "count", JobStatus.RUNNING, ((JobStatus.RUNNING, 0),), vertices=vertices, **more)
+
+
+def subtask(state: str, metrics: TaskMetrics) -> SubtaskDetails:
+    return SubtaskDetails(0, "attempt", 0, state, None, metrics)
+
+
+def test_info_shows_how_busy_vertices_are_their_watermarks_and_rows_dropped_as_late() -> None:
+    first = TaskMetrics(busy_ms=100, idle_ms=200, backpressured_ms=100, watermark=1_700_000_000_000)
+    second = TaskMetrics(busy_ms=200, idle_ms=200, watermark=MAX_TIMESTAMP)
+    details = details_of(
+        subtask("RUNNING", first),
+        subtask("RUNNING", second),
+        accumulators={"late_records_dropped": 1_234},
+        watermark=1_700_000_000_000,
+    )
+    lines = list(detail_lines(details))
+    assert "rows dropped as late 1,234" in lines
+    assert "watermark 2023-11-14 22:13:20Z" in lines
+    assert lines[-2].split() == ["vertex", "subtasks", "states", "busy", "back-pressured", "watermark"]
+    assert lines[-1].split() == ["map", "2", "2", "RUNNING", "38%", "12%", "2023-11-14", "22:13:20Z"]
+    assert not any("waits" in line for line in lines)
+
+
+def test_info_says_that_a_job_waits_for_slots() -> None:
+    lines = list(detail_lines(details_of(subtask("SCHEDULED", TaskMetrics()), subtask("RUNNING", TaskMetrics()))))
+    assert "waits for slots: 1 of 2 subtasks have none" in lines
