@@ -18,7 +18,7 @@ from actors.blocks.store import BlockStore
 from actors.spark import session, stream
 from actors.spark.delivery import Delivery, WriteFunction, after_commit
 from actors.spark.spill import SpillBlockStore
-from actors.spark.transfer import read_blocks, write_blocks
+from actors.spark.transfer import numbered, read_blocks, write_blocks
 from actors.spark.types import arrow_schema
 from flinkray.connectors.sink import Sink
 from flinkray.connectors.source import (
@@ -149,7 +149,9 @@ class SparkDataFrameSource(DriverSource):
     def prepare(self) -> Source:
         """Runs the DataFrame, and puts its rows into a store that outlives Spark's executors."""
         store = _create_store(self._dataframe.sparkSession, outlives_driver=True)
-        ordered = self._dataframe.sort(*self._order_by) if self._order_by else self._dataframe
+        rows = numbered(self._dataframe)
+        positions = [self._dataframe.columns.index(column) for column in self._order_by]
+        ordered = rows.sort(*(rows.columns[position] for position in positions)) if positions else rows
         try:
             blocks = write_blocks(ordered, self._schema, store)
         except BaseException:

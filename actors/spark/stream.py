@@ -44,7 +44,7 @@ from actors.spark.staging import (
     remove_covered,
     unread_batches,
 )
-from actors.spark.transfer import BatchFunction
+from actors.spark.transfer import BatchFunction, numbered
 from actors.spark.types import arrow_schema, cast_batch
 from flinkray.connectors.source import (
     Boundedness,
@@ -174,7 +174,7 @@ def failure_text(error: Exception) -> str:
 
 def write_rows(dataframe: DataFrame, schema: pa.Schema, staging: Staging, batch_id: int) -> list[StagedFile]:
     """Runs a micro-batch, and returns its files in the order of Spark's partitions."""
-    reports = dataframe.mapInArrow(_writer(staging, schema, batch_id), _REPORT).collect()
+    reports = numbered(dataframe).mapInArrow(_writer(staging, schema, batch_id), _REPORT).collect()
     reports.sort(key=lambda report: report.partition)
     return [StagedFile(report.name, tuple(report.row_counts)) for report in reports]
 

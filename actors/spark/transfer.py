@@ -32,12 +32,21 @@ def write_blocks(dataframe: DataFrame, schema: pa.Schema, store: BlockStore) -> 
     Returns:
         The blocks in the DataFrame's order: by partition, and within a partition in the order of rows.
     """
-    reports = dataframe.mapInArrow(_writer(store, schema), _REPORT).collect()
+    reports = numbered(dataframe).mapInArrow(_writer(store, schema), _REPORT).collect()
     reports.sort(key=lambda report: (report.partition, report.ordinal))
     blocks = [Block(report.block_id, report.row_count, report.nbytes, report.checksum) for report in reports]
     # Attempts that failed, or that another attempt was faster than, may have left blocks that are in no report.
     store.retain([block.block_id for block in blocks])
     return blocks
+
+
+def numbered(dataframe: DataFrame) -> DataFrame:
+    """The same rows with columns called `c0`, `c1`, ...
+
+    `mapInArrow` looks each column up by its name, and Spark reads a name as an expression: dots as fields, `*` as all
+    columns, backticks as quotes, and it tells no names apart that differ in case alone. Positions are none of that.
+    """
+    return dataframe.toDF(*(f"c{position}" for position in range(len(dataframe.columns))))
 
 
 def read_blocks(spark: SparkSession, store: BlockStore, block_ids: Sequence[str], schema: pa.Schema) -> DataFrame:

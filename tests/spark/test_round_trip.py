@@ -123,6 +123,17 @@ def test_order_by_an_unknown_column_offers_the_nearest(spark: SparkSession) -> N
         SparkBridge(spark).source(spark.range(3), "idd")
 
 
+# Names that Spark reads as something else where they are looked up.
+ODD_NAMES = ["sepal.width", "a`b", "*", "x", "X", "A.x", " ", "ä.`*`"]
+
+
+def test_columns_may_have_any_names_also_such_as_differ_in_case_alone(spark: SparkSession) -> None:
+    given = spark.range(3).select(*(F.col("id") + position for position in range(len(ODD_NAMES)))).toDF(*ODD_NAMES)
+    found = through(given, order_by="sepal.width")
+    assert found.columns == ODD_NAMES
+    assert rows(found) == [tuple(range(first, first + len(ODD_NAMES))) for first in range(3)]
+
+
 def test_many_partitions_keep_every_row_in_order(spark: SparkSession) -> None:
     dataframe = spark.range(0, 10_000, 1, 12).withColumn("text", F.concat(F.lit("row "), "id"))
     assert rows(through(dataframe, batch_rows=77)) == [(number, f"row {number}") for number in range(10_000)]

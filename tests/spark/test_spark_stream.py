@@ -141,6 +141,14 @@ def test_every_row_of_every_batch_is_read_once(
     assert table.schema.field("time").type == pa.timestamp("us", "UTC")
 
 
+def test_columns_may_have_any_names(env: StreamExecutionEnvironment, numbers: Input, tmp_path: Path) -> None:
+    numbers.add(2)
+    named = numbers.frame().selectExpr("n", "n + 1", "n + 2", "n + 3").toDF("a.b", "*", "x", "X")
+    stream = env.from_spark_stream(named, str(tmp_path / "staged"), trigger=AVAILABLE_NOW, ends_with_query=True)
+    found = sorted(tuple(row) for row in stream.execute_and_collect())
+    assert found == [(0, 1, 2, 3), (1, 2, 3, 4)]
+
+
 def test_event_time_is_a_column_as_for_other_sources(
     env: StreamExecutionEnvironment, numbers: Input, tmp_path: Path
 ) -> None:
