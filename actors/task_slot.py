@@ -37,6 +37,7 @@ from actors.tasks.chain.task_services import TaskServices
 from actors.tasks.checkpoints.restoring import RestoredTaskReader
 from actors.tasks.metrics.export import MetricsExporter
 from actors.tasks.stream_task import StreamTask
+from actors.user_code.log_levels import set_levels
 from flinkray.config import options
 from flinkray.config.configuration import Configuration
 from flinkray.errors import ErrorInfo, FlinkrayError
@@ -148,6 +149,7 @@ class TaskSlot(Endpoint):
         if deployment.attempt_id in self._running:
             log.debug("%s runs already", deployment.attempt_id)
             return
+        set_levels(deployment.configuration.get(options.LOG_LEVELS))
         task = StreamTask(deployment, self._services_for(deployment), partial(self._report_state, deployment))
         exporter = MetricsExporter(deployment, self.context.metrics, self.context.clock)
         self._running[deployment.attempt_id] = _RunningTask(task, exporter)

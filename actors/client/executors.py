@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 from actors.client.cluster import job_cluster_id, new_job_id, resource_manager_of, start_cluster, submit
@@ -15,8 +16,9 @@ from actors.protocol.client_requests import ClusterResources
 from actors.protocol.ports import EndpointGone, Host
 from actors.protocol.resources import ResourceProfile, SlotRequest
 from actors.scheduling.slots.slot_sharing import share_slots
+from actors.user_code.log_levels import levels_of_this_process
 from flinkray.config.configuration import Configuration
-from flinkray.config.options import ATTACHED, CLUSTER_ID, SLOT_CPUS, TARGET
+from flinkray.config.options import ATTACHED, CLUSTER_ID, LOG_LEVELS, SLOT_CPUS, TARGET
 from flinkray.errors import ConfigurationError
 from flinkray.execution import JobClient, Pipeline
 from graphs.compiler.job_graph_generator import generate_job_graph
@@ -56,7 +58,7 @@ class RayExecutor:
 
     def execute(self, pipeline: Pipeline) -> JobClient:
         # A program that cannot be compiled is refused before Ray is started for it.
-        job_graph = generate_job_graph(pipeline, new_job_id())
+        job_graph = generate_job_graph(_with_log_levels(pipeline), new_job_id())
         cluster_id = job_cluster_id(job_graph.job_id)
         is_attached = pipeline.configuration.get(ATTACHED)
 
@@ -79,7 +81,7 @@ class RaySessionExecutor:
 
     def execute(self, pipeline: Pipeline) -> JobClient:
         cluster_id = _session_of(pipeline.configuration)
-        job_graph = generate_job_graph(pipeline, new_job_id())
+        job_graph = generate_job_graph(_with_log_levels(pipeline), new_job_id())
         host = connect_to_session(cluster_id)
 
         from actors.hosts.ray.resources import cluster_resources
@@ -91,6 +93,16 @@ class RaySessionExecutor:
             raise no_such_session(cluster_id) from error
         # Whether the session is highly available is not known here, so that its Dispatcher is given time to come back.
         return ClusterJobClient(host, cluster_id, job, owns_cluster=False, is_highly_available=True)
+
+
+def _with_log_levels(pipeline: Pipeline) -> Pipeline:
+    """The program with the driver's log levels for the processes in which its functions run, unless it sets them."""
+    levels = levels_of_this_process()
+    if not levels or pipeline.configuration.is_set(LOG_LEVELS):
+        return pipeline
+    configuration = pipeline.configuration.copy()
+    configuration.set(LOG_LEVELS, levels)
+    return replace(pipeline, configuration=configuration)
 
 
 def _slots_of(job_graph: JobGraph) -> tuple[SlotRequest, ...]:

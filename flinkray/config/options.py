@@ -527,6 +527,15 @@ HIGH_AVAILABILITY_DIRECTORY = option(
 )
 
 
+LOG_LEVELS: ConfigOption[Mapping[str, str]] = option(
+    "flinkray.logging.levels",
+    _texts,
+    {},
+    "The level of each logger, such as root:INFO, in the processes in which functions run; on Ray by default those "
+    "that the driver has set.",
+)
+
+
 def declared_options() -> Mapping[str, ConfigOption[Any]]:
     """All options by key."""
     return REGISTRY

@@ -129,10 +129,14 @@ class FloatSumColumn(ArrayColumn):
         return FloatSumColumn(self._is_mean)
 
     def add(self, rows: AggregatedRows) -> None:
-        np.add.at(self._sums, rows.accumulators, double_addends(rows.values))
+        self._add(rows.accumulators, double_addends(rows.values))
 
     def merge(self, other: FloatSumColumn, sources: Accumulators, targets: Accumulators) -> None:
-        np.add.at(self._sums, targets, other._sums[sources])
+        self._add(targets, other._sums[sources])
+
+    def _add(self, accumulators: Accumulators, addends: npt.NDArray[np.float64]) -> None:
+        with np.errstate(all="ignore"):  # inf - inf is NaN, as in Python, and nothing that the user can mend
+            np.add.at(self._sums, accumulators, addends)
 
     def widened(self, arrow_type: pa.DataType) -> AccumulatorColumn:
         if not pa.types.is_decimal(arrow_type):
