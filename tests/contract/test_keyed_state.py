@@ -24,7 +24,7 @@ from actors.state.rocksdb.store import RocksDbStore
 from actors.state.snapshots.pickling import with_one_nan
 from actors.state.snapshots.snapshot import OperatorSnapshot
 from actors.state.snapshots.values import is_pickled
-from flinkray.errors import CheckpointError, InvalidProgramError
+from flinkray.errors import CheckpointError, InvalidProgramError, TypeMismatchError
 from flinkray.state.descriptors import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
@@ -617,15 +617,54 @@ def test_nulls_of_pandas_in_typed_state_are_none_after_a_restore(
     assert list(after.get_list_state(ListStateDescriptor("list", pa.int64()))) == [None, 1]
 
 
+def put(backend: KeyedStateBackend, way: str, value_type: Any, value: Any) -> None:
+    match way:
+        case "update":
+            backend.get_state(ValueStateDescriptor("s", value_type)).update(value)
+        case "add":
+            backend.get_list_state(ListStateDescriptor("s", value_type)).add(value)
+        case "update list":
+            backend.get_list_state(ListStateDescriptor("s", value_type)).update([value])
+        case "put":
+            backend.get_map_state(MapStateDescriptor("s", value_type)).put("k", value)
+        case "reduce":
+            first = ReducingStateDescriptor("s", value_type, function=lambda one, _: one)
+            backend.get_reducing_state(first).add(value)
+
+
+@pytest.mark.parametrize("way", ["update", "add", "update list", "put", "reduce"])
+@pytest.mark.parametrize(
+    ("value_type", "value"),
+    [(pa.int64(), "text"), (pa.int64(), 2**63), (pa.int32(), 2**31), (pa.string(), 1), (pa.bool_(), 1), (float, "x")],
+    ids=str,
+)
+def test_a_value_that_its_declared_type_does_not_hold_is_refused_when_it_is_put(
+    backend: KeyedStateBackend, way: str, value_type: Any, value: Any
+) -> None:
+    use(backend, "k")
+    with pytest.raises(TypeMismatchError, match=r"state 's' is declared with value_type=\w+, which does not hold"):
+        put(backend, way, value_type, value)
+
+
+def test_a_list_that_is_to_be_replaced_stays_where_a_value_is_refused(backend: KeyedStateBackend) -> None:
+    use(backend, "k")
+    state = backend.get_list_state(ListStateDescriptor("s", int))
+    state.add(1)
+    with pytest.raises(TypeMismatchError):
+        state.update([2, "x"])
+    assert list(state) == [1]
+
+
 def test_a_value_that_its_declared_type_does_not_hold_fails_the_savepoint_by_name(
     factory: BackendFactory, name: str
 ) -> None:
     backend = factory.make(name)
-    state = backend.get_state(ValueStateDescriptor("count", pa.int64()))
+    state = backend.get_reducing_state(ReducingStateDescriptor("count", pa.int64(), function=lambda *_: "text"))
     use(backend, "fine")
-    state.update(1)
+    state.add(1)
     use(backend, "odd")
-    state.update("text")
+    state.add(1)
+    state.add(1)
     with pytest.raises(CheckpointError, match=r"'dedupe'.*'count'.*int64.*key 'odd' it holds 'text'; declare"):
         write_snapshot(snapshot_of(backend, SAVEPOINT))
 

@@ -280,6 +280,10 @@ class HashMapListState(HashMapState, ListKind):
         return [value for value, _ in (items if self._returns_expired else live)]
 
     def add_all(self, values: Iterable[Any]) -> None:
+        values = list(values)
+        if self._check is not None:
+            for value in values:
+                self._check(value)
         added = [self._wrap(value) for value in values]
         if added:
             stored = self._stored()
@@ -323,6 +327,8 @@ class HashMapMapState(HashMapState, MapKind):
         return self._find(with_one_nan(key)) is not _MISSING
 
     def put(self, key: Any, value: Any) -> None:
+        if self._check is not None:
+            self._check(value)
         stored = self._stored()
         if stored is None:
             stored = self._tables[self._current.group][self._current.key] = {}

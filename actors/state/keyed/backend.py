@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from actors.protocol.elements import CheckpointOptions
 from actors.protocol.ports import Clock
+from actors.state.keyed.declared_values import check_of
 from actors.state.keyed.kinds import KeyedState
 from actors.state.keyed.options import StateOptions
 from actors.state.snapshots.evolution import Evolution, TypeChangeError
@@ -224,6 +225,7 @@ class AbstractKeyedStateBackend(ABC):
         facts = StateFacts.of(descriptor, kind)
         if found is None:
             made = self._make(descriptor, facts)
+            made.check_values(check_of(descriptor.name, facts.column))
             self._states[descriptor.name] = made
             self._facts[descriptor.name] = facts
             self._descriptors[descriptor.name] = descriptor

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, ClassVar
 
 from actors.protocol.ports import Clock
+from actors.state.keyed.declared_values import Check
 from flinkray.errors import InvalidProgramError
 from flinkray.functions.interfaces import as_callable
 from flinkray.state.descriptors import (
@@ -32,6 +33,11 @@ class KeyedState(ABC):
         self._ttl = ttl = descriptor.active_ttl
         self._renews_on_read = ttl is not None and ttl.update_type is TtlUpdateType.ON_READ_AND_WRITE
         self._returns_expired = ttl is not None and ttl.returns_expired
+        self._check: Check | None = None
+
+    def check_values(self, check: Check | None) -> None:
+        """Has every value that is put checked from now on; what is there already is not."""
+        self._check = check
 
     def use(self, descriptor: StateDescriptor) -> None:
         """Takes the function out of the descriptor, where the kind has one."""
@@ -88,8 +94,10 @@ class ValueKind(SingleValue):
         """Replaces the value; None clears it, as in Flink."""
         if value is None:
             self.clear()
-        else:
-            self._write(value)
+            return
+        if self._check is not None:
+            self._check(value)
+        self._write(value)
 
 
 class ReducingKind(SingleValue):
@@ -105,6 +113,8 @@ class ReducingKind(SingleValue):
         return self._read()
 
     def add(self, value: Any) -> None:
+        if self._check is not None:
+            self._check(value)
         so_far = self._read()
         self._write(value if so_far is None else self._reduce(so_far, value))
 
@@ -167,6 +177,9 @@ class ListKind(KeyedState):
     def update(self, values: Iterable[Any]) -> None:
         """Replaces the list; an empty one clears the state."""
         replacement = list(values)
+        if self._check is not None:
+            for value in replacement:
+                self._check(value)
         self.clear()
         self.add_all(replacement)
 

@@ -303,6 +303,10 @@ class RocksDbListState(RocksDbState, ListKind):
         return values
 
     def add_all(self, values: Iterable[Any]) -> None:
+        values = list(values)
+        if self._check is not None:
+            for value in values:
+                self._check(value)
         prefix, now = self._current.prefix(self._number), self._now()
         for encoded in [self._codec.encode(value_to_bytes(value), now) for value in values]:
             self._store.add(prefix, prefix + SEQUENCE.pack(self._store.next_sequence()), encoded)
@@ -323,6 +327,8 @@ class RocksDbMapState(RocksDbState, MapKind):
         return self._read(self._entry(key)) is not None
 
     def put(self, key: Any, value: Any) -> None:
+        if self._check is not None:
+            self._check(value)
         pickler = self._current.pickler
         original = None if pickler.canonical(key) is key else dumps(key)
         encoded = self._codec.encode(value_to_bytes(value), self._now(), original)
