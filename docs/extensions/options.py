@@ -24,7 +24,7 @@ GROUPS = {
         "python.",
         "io.",
     ),
-    "Metrics": ("metrics.",),
+    "Metrics and logs": ("metrics.", "flinkray.logging."),
     "Sinks": ("sink.",),
     "The REST server": ("rest.", "web."),
 }

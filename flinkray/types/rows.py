@@ -148,7 +148,7 @@ class Row(tuple[Any, ...]):
         make another one, with `Row.of_kind`."""
         if not isinstance(row_kind, RowKind):
             raise TypeError(f"a row kind is one of {', '.join(map(repr, RowKind))}, not {row_kind!r}")
-        self.__class__ = _cached_class(self._fields, self._is_named, row_kind)
+        object.__setattr__(self, "__class__", _cached_class(self._fields, self._is_named, row_kind))
 
     def get_fields_by_names(self, names: list[str]) -> list[Any]:
         """The values of these columns, in that order."""

@@ -91,6 +91,7 @@ from flinkray.state.checkpoint_statistics import RestoredCheckpoint
 from flinkray.testing.scripted_source import Script
 from flinkray.types.records import JobId, Timestamp
 from flinkray.types.rows import RowKind
+from flinkray.types.structs import Struct
 from graphs.compiler.job_graph_generator import generate_job_graph
 from graphs.job_graph import JobGraph
 from tests.support.stored_jobs import Numbers, events
@@ -121,6 +122,7 @@ def examples() -> dict[str, Any]:
             PostgresTransaction(Mark("w", 2), "sink", "flinkray-s-0-2-w"),
         ],
         "rows": [Row(a=1, b=Row(2, 3)), Row("x"), Row(), RowKind.UPDATE_AFTER],
+        "structs": [Struct(a=1, b=Struct(c=2))],
         "windows": {Window(0, 5): GlobalWindow(), "tag": OutputTag("late")},
         "one of two": TaggedUnion(True, Row(n=1)),
         "values of time": (Time.seconds(5), Duration.of_millis(7), datetime.timedelta(milliseconds=3)),
