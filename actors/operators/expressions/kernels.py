@@ -148,6 +148,10 @@ def _cast_as_asked(value: Datum, target: pa.DataType) -> Datum:
     if pa.types.is_integer(value.type) and pa.types.is_decimal(target):
         # Arrow wants room for all numbers of the integer's type; whether these ones fit is what counts.
         value = value.cast(pa.decimal256(76, target.scale))
+    if pa.types.is_dictionary(target) and isinstance(value, pa.Array):
+        encoded = value.cast(target.value_type).dictionary_encode()  # Arrow casts texts only into dictionaries
+        indices = encoded.indices.cast(target.index_type)
+        return pa.DictionaryArray.from_arrays(indices, encoded.dictionary, ordered=target.ordered)
     return value.cast(target)
 
 
