@@ -10,6 +10,7 @@ from __future__ import annotations
 import decimal
 import enum
 import hashlib
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,15 +19,18 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from actors.columns.text_words import WORD_BYTES, WORDS_AT_ONCE, TextWords, Words
+from actors.keys.object_hashes import hashes_of_objects
 from actors.state.snapshots.pickling import with_one_nan
 from actors.user_code.errors import raise_attributed
 from flinkray.batches.batch import Batch
 from flinkray.batches.numpy_arrays import as_numpy, fixed_width, numpy_dtype
+from flinkray.batches.object_columns import object_values, pickled_array, to_object_array
 from flinkray.batches.row_codec import decode, short_repr
 from flinkray.batches.value_columns import to_array, to_values
 from flinkray.errors import TypeMismatchError, UnknownColumnError
 from flinkray.types.keys import ColumnKey, FunctionKey, KeySelector
 from flinkray.types.nested import contains
+from flinkray.types.object_type import PICKLED, ObjectType
 from flinkray.types.records import Kind, RecordType
 from flinkray.types.structs import Struct, as_key
 from flinkray.types.value_types import Misfit, Unholdable, infer_type, with_rows
@@ -77,6 +81,13 @@ def key_values(columns: pa.RecordBatch, selector: KeySelector | None = None) -> 
     return lists[0] if len(lists) == 1 else list(zip(*lists, strict=True))
 
 
+def pickled_keys(columns: pa.RecordBatch | pa.Table) -> pa.RecordBatch:
+    """The same keys as Python objects, in one column: whatever their types are, they can be kept beside others."""
+    batches = columns.to_batches() if isinstance(columns, pa.Table) else [columns]
+    keys = itertools.chain.from_iterable(map(key_values, batches))
+    return pa.RecordBatch.from_arrays([pickled_array(keys)], names=[KEY_COLUMN])
+
+
 def hashable_keys(columns: pa.RecordBatch, where: str, selector: KeySelector | None = None) -> list[Any]:
     """As `key_values`, of keys that state, timers and windows can be kept by.
 
@@ -84,7 +95,7 @@ def hashable_keys(columns: pa.RecordBatch, where: str, selector: KeySelector | N
         TypeMismatchError: a key is or holds a list, or a dict that a function made.
     """
     keys = key_values(columns, selector)
-    if any(pa.types.is_nested(column.type) for column in columns.columns):
+    if any(pa.types.is_nested(kind) or isinstance(kind, ObjectType) for kind in columns.schema.types):
         for key in keys:
             try:
                 hash(key)
@@ -102,7 +113,7 @@ def _as_keys(values: list[Any], arrow_type: pa.DataType, selector: KeySelector |
     # The fields of a column's structs have one order, those of dicts of a function that of each batch's first.
     if isinstance(selector, ColumnKey) and contains(held, pa.types.is_struct):
         values = list(map(as_key, values))
-    may_have_nan = pa.types.is_floating(held) or pa.types.is_nested(held)
+    may_have_nan = pa.types.is_floating(held) or pa.types.is_nested(held) or isinstance(held, ObjectType)
     return [with_one_nan(value) for value in values] if may_have_nan else values
 
 
@@ -127,6 +138,8 @@ def _computed(batch: Batch, selector: FunctionKey, where: str) -> pa.RecordBatch
 
 def _as_columns(keys: list[Any], selector: FunctionKey, where: str) -> pa.RecordBatch:
     key_type = selector.key_type
+    if key_type is not None and key_type.kind is Kind.OBJECT:
+        return pa.RecordBatch.from_arrays([_as_objects(keys, selector, where)], names=[KEY_COLUMN])
     types: Sequence[Any] = list(key_type.schema.types) if key_type is not None else []
     if not _is_wide(keys, key_type):
         if key_type is not None and key_type.kind is Kind.ROW:
@@ -155,6 +168,16 @@ def _is_wide(keys: list[Any], key_type: RecordType | None) -> bool:
         return isinstance(first, tuple) and len(first) > 0
     has_tuples = key_type.kind is Kind.ROW and any(isinstance(key, tuple | list) for key in keys)
     return has_tuples or key_type.kind is Kind.TUPLE
+
+
+def _as_objects(keys: list[Any], selector: FunctionKey, where: str) -> pa.Array:
+    try:
+        return to_object_array(keys)
+    except Exception as error:  # pickling runs the keys' own code
+        raise TypeMismatchError(
+            f"{where}: a key that {selector} gives cannot be pickled ({error}); return numbers, text, bytes, times, or "
+            "a tuple, frozenset, enum or dataclass of them"
+        ) from error
 
 
 def _as_array(values: list[Any], arrow_type: Any, selector: FunctionKey, where: str) -> pa.Array:
@@ -307,6 +330,8 @@ def _hash_nested(array: pa.Array) -> Hashes:
         size = arrow_type.list_size
         offsets = (np.arange(len(array) + 1, dtype=np.int64) + array.offset) * size
         return _hash_lists(_hash_array(array.values), offsets)
+    if arrow_type == PICKLED:
+        return hashes_of_objects(object_values(array), _hash_array, _combine)
     if isinstance(arrow_type, pa.BaseExtensionType):
         return _hash_array(array.storage)
     raise _NoStableHashError("its values have no stable hash")

@@ -20,14 +20,16 @@ from actors.columns.large_columns import Columns, coalesced, fits, take_rows_as_
 from actors.columns.ordering import order_by
 from actors.columns.row_sizes import row_sizes
 from actors.columns.take import contiguous, take
+from actors.keys.hashes import pickled_keys
 from actors.keys.integer_index import Ids as Ids
 from actors.keys.integer_index import IntegerIndex, PairIndex
-from actors.keys.key_types import check_saved_types, unified_key_type
+from actors.keys.key_types import check_saved_types, has_objects, unified_key_type, unified_with_objects
 from actors.keys.text_index import TextIndex
 from flinkray.batches.numpy_arrays import as_numpy, fixed_width, from_numpy, numpy_dtype
 from flinkray.batches.unification import cast_to_unified
 from flinkray.batches.value_columns import to_values
 from flinkray.errors import TypeMismatchError
+from flinkray.types.object_type import PICKLED
 
 
 class KeyIndex:
@@ -145,6 +147,8 @@ class KeyIndex:
         types = [column.type for column in decoded]
         if not self._columns:
             self._build(types)
+        elif has_objects([*self._types, *types]):
+            return self._adapt_objects(pa.RecordBatch.from_arrays(decoded, names=columns.schema.names))
         elif types != self._types:
             names = columns.schema.names
             merged = [unified_key_type(*each) for each in zip(names, self._types, types, decoded, strict=True)]
@@ -152,6 +156,17 @@ class KeyIndex:
                 self._widen(merged)
             decoded = [_cast(*both) for both in zip(decoded, merged, names, strict=True)]
         return pa.RecordBatch.from_arrays(decoded, names=columns.schema.names)
+
+    def _adapt_objects(self, columns: pa.RecordBatch) -> pa.RecordBatch:
+        """As `_adapt`, where keys are Python objects: those of different types, or of several columns, are pickled."""
+        types = unified_with_objects(self._types, columns.schema.types)
+        if types != self._types:
+            keys = self.key_columns()
+            if keys is None:
+                self._build(types)
+            else:
+                self._rebuild(pickled_keys(keys), types)
+        return columns if columns.schema.types == types else pickled_keys(columns)
 
     def _build(self, types: list[pa.DataType]) -> None:
         self._renumbered = None
@@ -196,7 +211,7 @@ class _ColumnIndex(Protocol):
 
 
 def _column_index(arrow_type: pa.DataType) -> _ColumnIndex:
-    if isinstance(arrow_type, pa.BaseExtensionType):
+    if isinstance(arrow_type, pa.BaseExtensionType) and arrow_type != PICKLED:
         return _ExtensionIndex(arrow_type)
     words = _words_of(arrow_type)
     if words is not None:
@@ -281,7 +296,7 @@ class _DictIndex:
     def __init__(self, arrow_type: pa.DataType) -> None:
         self._numbers: defaultdict[Any, int] = defaultdict()
         self._numbers.default_factory = self._numbers.__len__
-        self._can_encode = not pa.types.is_nested(arrow_type)
+        self._can_encode = not pa.types.is_nested(arrow_type) and arrow_type != PICKLED
 
     @property
     def size(self) -> int:

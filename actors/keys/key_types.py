@@ -15,6 +15,7 @@ from actors.state.snapshots.snapshot import ListMode, OperatorSnapshot, Restored
 from flinkray.batches.row_codec import short_repr
 from flinkray.batches.value_columns import to_values
 from flinkray.errors import IncompatibleStateError, TypeMismatchError
+from flinkray.types.object_type import PICKLED, ObjectType
 from flinkray.types.type_unification import have_same_fields, unify_types
 
 _PART = "key types"
@@ -46,6 +47,9 @@ class KeyTypes:
             self._saved = None
         if self._types is None:
             self._types = [_decoded(each) for each in types]
+            return
+        if has_objects([*self._types, *types]):
+            self._types = unified_with_objects(self._types, types)
             return
         if len(types) != len(self._types):
             key = tuple(column[0].as_py() for column in columns.columns)
@@ -91,6 +95,8 @@ def check_saved_types(saved: Sequence[pa.DataType], now: Sequence[pa.DataType], 
         IncompatibleStateError: they are not, as another type has other keys and hashes; names both types.
     """
     types = [_decoded(each) for each in now]
+    if has_objects(types):
+        return  # keys of whatever type
     if len(saved) != len(types) or not all(map(_has_same_keys, saved, types)):
         raise IncompatibleStateError(
             f"{where}its state has keys of type {_joined(saved)}, and the program keys it by type {_joined(types)} "
@@ -101,6 +107,8 @@ def check_saved_types(saved: Sequence[pa.DataType], now: Sequence[pa.DataType], 
 
 def _has_same_keys(old: pa.DataType, new: pa.DataType) -> bool:
     """Whether equal values of both types are the same key, and have the same hash."""
+    if isinstance(old, ObjectType) and old != PICKLED:
+        old = old.storage_type
     if pa.types.is_null(old) or pa.types.is_null(new):
         return True
     return have_same_fields(old, new) and unify_types(old, new) is not None
@@ -108,7 +116,19 @@ def _has_same_keys(old: pa.DataType, new: pa.DataType) -> bool:
 
 def _of_all(types: list[pa.DataType], others: list[pa.DataType]) -> list[pa.DataType]:
     """The types that hold the keys of several subtasks of one program."""
+    if has_objects(types) or has_objects(others):
+        return unified_with_objects(types, others)
     return [unify_types(*both) or both[0] for both in zip(types, others, strict=True)]
+
+
+def has_objects(types: Iterable[pa.DataType]) -> bool:
+    """Whether these are the types of keys that are Python objects."""
+    return any(isinstance(each, ObjectType) for each in types)
+
+
+def unified_with_objects(old: Sequence[pa.DataType], new: Sequence[pa.DataType]) -> list[pa.DataType]:
+    """The types that hold keys of both types, of which at least one is that of Python objects."""
+    return list(old) if list(old) == list(new) else [PICKLED]
 
 
 def _schema_of(types: Iterable[pa.DataType]) -> pa.Schema:

@@ -22,7 +22,9 @@ import numpy as np
 import pyarrow as pa
 
 from flinkray.batches.numpy_arrays import as_numpy, from_numpy
+from flinkray.batches.object_columns import object_values
 from flinkray.types.nested import contains
+from flinkray.types.object_type import ObjectType
 from flinkray.types.rows import Row, row_class
 from flinkray.types.structs import Struct
 from flinkray.types.value_types import (
@@ -433,6 +435,8 @@ def to_values(array: pa.Array) -> list[Any]:
             return _in_zone(utc, pa.lib.string_to_tzinfo(arrow_type.tz))
     if pa.types.is_float16(arrow_type):
         return to_values(array.cast(pa.float32()))
+    if isinstance(arrow_type, ObjectType):
+        return object_values(array)
     if _comes_back_changed(arrow_type):
         return _nested_values(array)
     listed: list[Any] = array.to_pylist()

@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+import flinkray.types.object_type  # noqa: F401  # which Arrow has to know to read a batch with such columns
+
 
 class Written(NamedTuple):
     """A record batch, ready to be pickled."""

@@ -28,6 +28,7 @@ from flinkray.streams.results import CollectedRows as CloseableIterator
 from flinkray.time.watermarks import WatermarkStrategy
 from flinkray.transformations.operator_factories import OperatorFactory, SinkFactory
 from flinkray.transformations.partitioning import Partitioner
+from flinkray.types.keys import KeySelector
 from flinkray.types.records import Kind, OutputTag
 
 if TYPE_CHECKING:
@@ -132,6 +133,9 @@ class DataStream(datastream.DataStream):
 
     def key_by(self, key_selector: Any, key_type: Any = None) -> KeyedStream:  # type: ignore[override]
         return KeyedStream(self, self._key_selector("key_by", (key_selector,), key_type))
+
+    def _key_selector(self, where: str, keys: tuple[Any, ...], key_type: Any) -> KeySelector:
+        return super()._key_selector(where, keys, declared(key_type))
 
     def window_all(self, window_assigner: Any) -> AllWindowedStream:
         from flinkray.pyflink.datastream.windowed_stream import AllWindowedStream  # which itself needs DataStream
