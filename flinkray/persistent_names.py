@@ -102,6 +102,7 @@ NAMES = {
     "SubtaskStateMapper@1": "flinkray.transformations.partitioning:SubtaskStateMapper",
     "ColumnKey@1": "flinkray.types.keys:ColumnKey",
     "FunctionKey@1": "flinkray.types.keys:FunctionKey",
+    "ObjectType@1": "flinkray.types.object_type:ObjectType",
     "RowKind@1": "flinkray.types.rows:RowKind",
     "Row@1": "flinkray.types.rows:_rebuild",
     "Struct@1": "flinkray.types.structs:_rebuild",

@@ -18,6 +18,7 @@ from actors.state.snapshots.snapshot import read_keyed_table
 from actors.tasks.chain.outputs import BroadcastingOutput, ChainingOutput, name_operator, naming_operator
 from actors.testing.context import HarnessContext, RecordingOutput
 from actors.testing.snapshots import MemoryRestoredState, RecordingStateWriter, inline_data
+from actors.user_code.functions import OpenedPartitioner
 from flinkray.batches.batch import Batch
 from flinkray.config import options
 from flinkray.errors import CheckpointError, InvalidProgramError
@@ -75,6 +76,11 @@ class PipelineDriver:
         for node_id in self._order:
             self._operators[node_id].setup(self._context_of(nodes[node_id]), self._nodes[node_id].output)
         self._unclosed = [self._operators[node_id] for node_id in self._order]
+        self._partitioners = [
+            OpenedPartitioner(self._operators[edge.target].context, edge.partitioner)
+            for node_id in self._order
+            for edge in nodes[node_id].in_edges
+        ]
         self._open(snapshot)
 
     # -- what goes in --------------------------------------------------------------------------------------------
@@ -158,6 +164,8 @@ class PipelineDriver:
                 "another function or transformation; operators with a uid are found wherever they stand"
             )
         try:
+            for partitioner in self._partitioners:
+                partitioner.open()
             for node_id in reversed(self._order):
                 operator = self._operators[node_id]
                 state = None if snapshot is None else states.get(self._ids[node_id], OperatorSubtaskState())
@@ -178,6 +186,11 @@ class PipelineDriver:
                 operator.close()
             except Exception as error:
                 name_operator(error, operator)
+                first = first or error
+        while self._partitioners:
+            try:
+                self._partitioners.pop().close()
+            except Exception as error:
                 first = first or error
         self._host.timers.clear()
         if first is not None:

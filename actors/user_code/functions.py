@@ -29,6 +29,7 @@ from flinkray.state.descriptors import (
     ValueState,
     ValueStateDescriptor,
 )
+from flinkray.transformations.partitioning import CustomPartitioner, Partitioner
 
 
 class UserFunctions:
@@ -112,6 +113,27 @@ class UserFunctions:
                 first = first or error
         if first is not None:
             raise first
+
+
+class OpenedPartitioner:
+    """The function of a custom partitioner, opened and closed as functions of operators are. Others need neither.
+
+    Args:
+        context: of the operator before the exchange, whose runtime context `open` gets.
+    """
+
+    def __init__(self, context: OperatorContext, partitioner: Partitioner | None) -> None:
+        custom = [partitioner.function] if isinstance(partitioner, CustomPartitioner) else []
+        self._context = context
+        self._functions = UserFunctions(context, custom)
+
+    def open(self) -> None:
+        """Raises UserFunctionError where the function's `open` fails."""
+        self._functions.open(TaskRuntimeContext(self._context))
+
+    def close(self) -> None:
+        """Raises UserFunctionError where the function's `close` fails."""
+        self._functions.close()
 
 
 def _innermost(function: object) -> object:

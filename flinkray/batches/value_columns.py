@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 
 from flinkray.batches.numpy_arrays import as_numpy, from_numpy
-from flinkray.batches.object_columns import object_values
+from flinkray.batches.object_columns import object_values, pickled_array
 from flinkray.types.nested import contains
 from flinkray.types.object_type import ObjectType
 from flinkray.types.rows import Row, row_class
@@ -69,6 +69,8 @@ def to_array(values: Sequence[Any], target: pa.DataType, python_types: set[type]
             raise Misfit(max(values, key=abs), str(target)) from None
     if python_types == {float} and target == pa.float64():
         return from_numpy(np.fromiter(values, np.float64, len(values)))
+    if isinstance(target, ObjectType):
+        return _pickled_array(values)
     values = with_nulls(values, python_types)
     if pa.types.is_nested(target) and not isinstance(target, pa.BaseExtensionType):
         return _nested_array(values, target)
@@ -97,6 +99,15 @@ def to_array(values: Sequence[Any], target: pa.DataType, python_types: set[type]
         return pa.array(values, target)
     except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:
         raise _culprit(values, target) from error
+
+
+def _pickled_array(values: Sequence[Any]) -> pa.ExtensionArray:
+    try:
+        return pickled_array(values)
+    except Exception as error:  # pickling runs the values' own code
+        for value in values if len(values) > 1 else ():
+            _pickled_array([value])  # raises at the one that is to blame
+        raise Misfit(values[0], "a value that can be pickled") from error
 
 
 def _dictionary_array(values: Sequence[Any], target: pa.DataType, python_types: set[type]) -> pa.Array:
@@ -459,10 +470,14 @@ def _in_zone(times: list[datetime.datetime], zone: datetime.tzinfo) -> list[Any]
 def _comes_back_changed(arrow_type: pa.DataType) -> bool:
     """Whether Arrow's own conversion would give a dict for what has attributes, or was a tuple, or pairs for a dict.
 
-    Before Arrow 21 it gives numpy's halves, not floats.
+    Before Arrow 21 it gives numpy's halves, not floats; and it gives the pickles of objects.
     """
-    types = (pa.types.is_float16, pa.types.is_struct, pa.types.is_map)
+    types = (pa.types.is_float16, pa.types.is_struct, pa.types.is_map, _is_object)
     return contains(arrow_type, lambda each: any(is_type(each) for is_type in types))
+
+
+def _is_object(arrow_type: pa.DataType) -> bool:
+    return isinstance(arrow_type, ObjectType)
 
 
 def _nested_values(array: pa.Array) -> list[Any]:

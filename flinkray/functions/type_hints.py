@@ -162,8 +162,6 @@ def _record_type(spec: Any) -> RecordType:
 
 
 def _of_fields(kind: Kind, fields: Mapping[str, Any], within: tuple[type, ...] = ()) -> RecordType:
-    if any(isinstance(type_, TypeInformation) and type_.contains_object for type_ in fields.values()):
-        return OBJECT_TYPE
     return RecordType(kind, _schema(fields, within))
 
 

@@ -32,7 +32,7 @@ from flinkray.transformations.operator_factories import WindowFactory
 from flinkray.types.records import OutputTag, RecordType, tuple_columns
 from flinkray.types.rows import Row
 from flinkray.windows.aggregates import Aggregate, Max, Min, Sum
-from flinkray.windows.assigners import MergingWindowAssigner, WindowAssigner
+from flinkray.windows.assigners import MergingWindowAssigner, WindowAssigner, is_of_users
 from flinkray.windows.evictors import Evictor
 from flinkray.windows.triggers import Trigger
 
@@ -184,8 +184,8 @@ class WindowOperations(ABC):
         """The user's window function as one of (key, context, rows)."""
 
     def _windowed(self, known: KnownType, **operation: Any) -> DataStream:
-        self._check_default_trigger()
-        return self._stream._one_input(self._name, structs.replace(self._settings, **operation), known)
+        settings = structs.replace(self._settings, trigger=self._trigger(), **operation)
+        return self._stream._one_input(self._name, settings, known)
 
     # -- parts of the operations
 
@@ -199,15 +199,23 @@ class WindowOperations(ABC):
         process = self._as_process(window_function)
         return self._windowed(KnownType.of(declared), process=process, output_type=declared, **operation)
 
-    def _check_default_trigger(self) -> None:
-        """Raises InvalidProgramError where nothing would say when windows fire."""
-        if self._settings.trigger is None:
-            default = self._settings.assigner.get_default_trigger(self._stream._environment)
-            if not isinstance(default, Trigger):
-                raise InvalidProgramError(
-                    f"get_default_trigger of {self._name} must return a Trigger such as EventTimeTrigger.create(), not "
-                    f"{default!r}; or set one with trigger(...)"
-                )
+    def _trigger(self) -> Trigger | None:
+        """The trigger of the program, or of an assigner of the user's, which may ask the environment; None: that of an
+        assigner of ours.
+
+        Raises:
+            InvalidProgramError: nothing would say when windows fire.
+        """
+        assigner, trigger = self._settings.assigner, self._settings.trigger
+        if trigger is not None:
+            return trigger
+        default = assigner.get_default_trigger(self._stream._environment)
+        if not isinstance(default, Trigger):
+            raise InvalidProgramError(
+                f"get_default_trigger of {self._name} must return a Trigger such as EventTimeTrigger.create(), not "
+                f"{default!r}; or set one with trigger(...)"
+            )
+        return default if is_of_users(assigner) else None
 
     def _check_merge(self, function: AggregateFunction) -> None:
         if isinstance(self._settings.assigner, MergingWindowAssigner) and (

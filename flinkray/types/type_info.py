@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from flinkray.types.object_type import PICKLED
 from flinkray.types.records import SCALAR_COLUMN, Kind, RecordType, tuple_columns
 
 
@@ -17,9 +18,9 @@ class TypeInformation:
     name: str
     kind: Kind
     arrow_type: pa.DataType
-    """The type as a field: scalars as they are, tuples and rows as a struct, pickled objects as binary."""
+    """The type as a field: scalars as they are, tuples and rows as a struct."""
     contains_object: bool = False
-    """Holds a pickled object somewhere, so that a record of this type travels pickled as a whole."""
+    """Is that of pickled objects, so that a record travels pickled as a whole."""
 
     @property
     def record_type(self) -> RecordType:
@@ -49,17 +50,12 @@ def _scalar(name: str, arrow_type: pa.DataType) -> TypeInformation:
     return TypeInformation(name, Kind.SCALAR, arrow_type)
 
 
-def _nested(name: str, arrow_type: pa.DataType, *parts: TypeInformation) -> TypeInformation:
-    return TypeInformation(name, Kind.SCALAR, arrow_type, any(part.contains_object for part in parts))
-
-
 def _struct(name: str, kind: Kind, names: Sequence[str], types: Sequence[TypeInformation]) -> TypeInformation:
     fields = ", ".join(f"{field}: {type_}" for field, type_ in zip(names, types, strict=True))
     columns = [pa.field(field, type_.arrow_type) for field, type_ in zip(names, types, strict=True)]
     if kind is Kind.ROW and columns:
         columns[0] = columns[0].with_metadata(ROW_METADATA)
-    arrow_type = pa.struct(columns)
-    return TypeInformation(f"{name}({fields})", kind, arrow_type, any(type_.contains_object for type_ in types))
+    return TypeInformation(f"{name}({fields})", kind, pa.struct(columns))
 
 
 class Types:
@@ -142,8 +138,8 @@ class Types:
 
     @staticmethod
     def PICKLED_BYTE_ARRAY() -> TypeInformation:
-        """Any Python object, pickled. A tuple or row with such a field is pickled as a whole."""
-        return TypeInformation("PICKLED_BYTE_ARRAY", Kind.OBJECT, pa.binary(), contains_object=True)
+        """Any Python object, pickled."""
+        return TypeInformation("PICKLED_BYTE_ARRAY", Kind.OBJECT, PICKLED, contains_object=True)
 
     @staticmethod
     def ROW(field_types: Sequence[TypeInformation]) -> TypeInformation:
@@ -167,25 +163,25 @@ class Types:
         """Lists of numbers or booleans; bytes where the elements are BYTE."""
         is_bytes = element_type.arrow_type == pa.int8()
         arrow_type = pa.binary() if is_bytes else pa.list_(element_type.arrow_type)
-        return _nested(f"PRIMITIVE_ARRAY({element_type})", arrow_type, element_type)
+        return _scalar(f"PRIMITIVE_ARRAY({element_type})", arrow_type)
 
     @staticmethod
     def BASIC_ARRAY(element_type: TypeInformation) -> TypeInformation:
         """Lists, whose elements may be null."""
-        return _nested(f"BASIC_ARRAY({element_type})", pa.list_(element_type.arrow_type), element_type)
+        return _scalar(f"BASIC_ARRAY({element_type})", pa.list_(element_type.arrow_type))
 
     @staticmethod
     def OBJECT_ARRAY(element_type: TypeInformation) -> TypeInformation:
         """Lists, whose elements may be null."""
-        return _nested(f"OBJECT_ARRAY({element_type})", pa.list_(element_type.arrow_type), element_type)
+        return _scalar(f"OBJECT_ARRAY({element_type})", pa.list_(element_type.arrow_type))
 
     @staticmethod
     def LIST(element_type_info: TypeInformation) -> TypeInformation:
         """Lists."""
-        return _nested(f"LIST({element_type_info})", pa.list_(element_type_info.arrow_type), element_type_info)
+        return _scalar(f"LIST({element_type_info})", pa.list_(element_type_info.arrow_type))
 
     @staticmethod
     def MAP(key_type_info: TypeInformation, value_type_info: TypeInformation) -> TypeInformation:
         """Dicts."""
         arrow_type = pa.map_(key_type_info.arrow_type, value_type_info.arrow_type)
-        return _nested(f"MAP({key_type_info}, {value_type_info})", arrow_type, key_type_info, value_type_info)
+        return _scalar(f"MAP({key_type_info}, {value_type_info})", arrow_type)

@@ -48,6 +48,11 @@ class WindowAssigner(ABC):
         """Whether its windows end by event time, and rows can be late for them."""
 
 
+def is_of_users(assigner: WindowAssigner) -> bool:
+    """Whether the user says which windows an element gets, so that it need not be by its time."""
+    return type(assigner).assign_windows.__module__ != __name__
+
+
 class MergeCallback(ABC):
     """What `merge_windows` tells about windows that belong together; it may also be called as a function."""
 

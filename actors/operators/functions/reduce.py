@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -11,12 +12,14 @@ import pyarrow as pa
 
 from actors.columns.large_columns import Columns
 from actors.columns.ordering import distinct
-from actors.keys.hashes import key_columns
+from actors.keys.hashes import hashable_keys, key_columns, key_groups
 from actors.keys.index import Ids, KeyIndex
 from actors.keys.state_tables import KeyedTables, state_rows
 from actors.operators.contract.operator import Operator, label_of
 from actors.operators.functions.shared_values import FrozenValues, SharedValues, decoded, encoded
 from actors.protocol.elements import CheckpointOptions
+from actors.state.backends import create_keyed_state
+from actors.state.keyed.backend import KeyedStateBackend
 from actors.state.snapshots.snapshot import KeyedTable, OperatorSnapshot, RestoredState
 from actors.user_code.errors import raise_attributed
 from actors.user_code.functions import TaskRuntimeContext, UserFunctions
@@ -26,6 +29,7 @@ from flinkray.batches.row_codec import RowEncoder, decode, form_of
 from flinkray.batches.row_codec import snapshot as copy_of
 from flinkray.errors import InvalidProgramError
 from flinkray.functions.interfaces import as_callable
+from flinkray.functions.keyed import may_have_state
 from flinkray.transformations.operator_factories import ReduceFactory
 from flinkray.types.records import MAX_TIMESTAMP, Timestamp
 
@@ -36,7 +40,8 @@ _STATE = "reduced"
 class ReduceOperator(Operator):
     """`function(reduced so far, value)` per key: one result per row, in order; the first row of a key is its own.
 
-    What the function returns is kept in the form in which it would come back from the stream.
+    What the function returns is kept in the form in which it would come back from the stream. A ReduceFunction may have
+    state of the key, from its `open`.
     """
 
     def __init__(self, factory: ReduceFactory) -> None:
@@ -47,6 +52,9 @@ class ReduceOperator(Operator):
         self._tables = KeyedTables.of(context)
         self._begin()
         self._shared: SharedValues[list[Any]] = SharedValues()
+        has_state = may_have_state(self._factory.function)
+        self._backend: KeyedStateBackend | None = create_keyed_state(context) if has_state else None
+        """The function's own state; None: it cannot have any."""
         self._functions = UserFunctions(context, [self._factory.function])
 
     def _begin(self) -> None:
@@ -60,21 +68,23 @@ class ReduceOperator(Operator):
         self._encoder = RowEncoder(self.context.operator_name, self.context.subtask, self._factory.output_type)
         self._function = as_callable(self._factory.function, "reduce")
         self._form = form_of(self._factory.output_type)
-        self._functions.open(TaskRuntimeContext(self.context))
+        self._functions.open(TaskRuntimeContext(self.context, self._backend))
 
     def process_batch(self, batch: Batch, input_index: int = 0) -> None:
         selector = self.context.keys[0]
         if selector is None:
             raise InvalidProgramError(f"{label_of(self.context)}: reduce needs key_by before it")
-        ids = self._index.ids(key_columns(batch, selector, label_of(self.context)))
+        columns = key_columns(batch, selector, label_of(self.context))
+        ids = self._index.ids(columns)
+        set_keys = self._set_keys(columns)
         self._reduced.extend([_NOTHING] * (len(self._index) - len(self._reduced)))
         self._own(ids)
         if self.context.is_batch:
-            self._reduce(ids.tolist(), decode(batch), _drop)
+            self._reduce(ids.tolist(), decode(batch), set_keys, _drop)
             self._note_times(ids, batch.timestamps)
             return
         results: list[Any] = []
-        self._reduce(ids.tolist(), decode(batch), self._encoder.appender(results))
+        self._reduce(ids.tolist(), decode(batch), set_keys, self._encoder.appender(results))
         self.output.emit(self._encoder.encode(results, batch.timestamps))
 
     def _note_times(self, ids: Ids, timestamps: pa.Array | None) -> None:
@@ -97,6 +107,8 @@ class ReduceOperator(Operator):
             timestamps = None if times is None else from_numpy(times[start : start + step])
             self.output.emit(self._encoder.encode(results, timestamps))
         self._begin()
+        if self._backend is not None:
+            self._backend.drop_all()
 
     def on_watermark(self, timestamp: Timestamp) -> None:
         if self.context.is_batch and timestamp == MAX_TIMESTAMP:
@@ -110,17 +122,29 @@ class ReduceOperator(Operator):
                 if self._reduced[key] is frozen[key]:
                     self._reduced[key] = copy_of(frozen[key])
 
-    def _reduce(self, ids: list[int], values: list[Any], append: Callable[[Any], None]) -> None:
+    def _set_keys(self, columns: pa.RecordBatch) -> Iterable[None]:
+        """Sets the current key of the function's state to each row's, a row per step."""
+        backend = self._backend
+        if backend is None:
+            return itertools.repeat(None)
+        keys = hashable_keys(columns, label_of(self.context))
+        return map(backend.set_current_key, keys, key_groups(columns, self.context.max_parallelism).tolist())
+
+    def _reduce(
+        self, ids: list[int], values: list[Any], set_keys: Iterable[None], append: Callable[[Any], None]
+    ) -> None:
         function, reduced, form = self._function, self._reduced, self._form
         value: Any = None
         try:
-            for key, value in zip(ids, values, strict=True):
+            for key, value, _ in zip(ids, values, set_keys, strict=False):
                 before = reduced[key]
                 after = value if before is _NOTHING else form(function(before, value))
                 reduced[key] = after
                 append(after)
         except BaseException as error:
             raise_attributed(self.context.operator_name, self.context.subtask, value, error)
+        if self._backend is not None:
+            self._backend.clear_current_key()
 
     def snapshot_state(self, checkpoint_id: int, options: CheckpointOptions) -> OperatorSnapshot | None:
         snapshot = OperatorSnapshot()
@@ -129,17 +153,33 @@ class ReduceOperator(Operator):
             frozen, tables = self._shared.freeze(self._reduced), self._tables
             snapshot.add_keyed(_STATE, lambda: _table(tables, keys, frozen), tables.owned)
         self._functions.snapshot_state(checkpoint_id, snapshot)
+        if self._backend is not None:
+            snapshot.parts += self._backend.snapshot(options, checkpoint_id)
         return snapshot
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        if self._backend is not None:
+            self._backend.notify_checkpoint_complete(checkpoint_id)
+
+    def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
+        if self._backend is not None:
+            self._backend.notify_checkpoint_aborted(checkpoint_id)
 
     def initialize_state(self, restored: RestoredState | None) -> None:
         for rows in state_rows(restored.keyed(_STATE)) if restored is not None else ():
             assert rows.keys is not None
             self._index.restored_ids(rows.keys)
             self._reduced += decoded(rows.columns["value"])
+        if restored is not None and self._backend is not None:
+            self._backend.restore(restored)
         self._functions.initialize_state(restored)
 
     def close(self) -> None:
-        self._functions.close()
+        try:
+            self._functions.close()
+        finally:
+            if self._backend is not None:
+                self._backend.close()
 
 
 def _drop(_value: Any) -> None:

@@ -23,6 +23,7 @@ from flinkray.windows.assigners import (
     SlidingProcessingTimeWindows,
     TumblingEventTimeWindows,
     TumblingProcessingTimeWindows,
+    is_of_users,
 )
 from graphs.job_graph import OperatorCode
 
@@ -95,6 +96,6 @@ def _row_operator(factory: WindowFactory) -> Callable[[WindowFactory], Operator]
 
 def _is_plain(factory: WindowFactory) -> bool:
     """Whether windows fire as their assigner says, with all their rows."""
-    trigger = factory.trigger
-    is_default = trigger is None or trigger == factory.assigner.get_default_trigger()
+    assigner, trigger = factory.assigner, factory.trigger
+    is_default = trigger is None or (not is_of_users(assigner) and trigger == assigner.get_default_trigger())
     return is_default and factory.evictor is None

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import random
 import sys
 import threading
 from collections.abc import Callable, Mapping
@@ -35,6 +34,7 @@ from actors.tasks.chain.outputs import (
 )
 from actors.tasks.chain.task_services import TaskEnvironment
 from actors.tasks.metrics.figures import OperatorFigures
+from actors.user_code.functions import OpenedPartitioner
 from flinkray.transformations.partitioning import Partitioner
 from flinkray.types.records import OperatorId, OutputTag
 from graphs.job_graph import NetworkEdge
@@ -68,6 +68,7 @@ class OperatorChain:
         self._figures = figures
         self._create_writer = create_writer
         self._writers: list[ResultWriter] = []
+        self._partitioners: list[OpenedPartitioner] = []
         self.chunk_limit = ChunkLimit(self._writers)
         self._operator_acted = environment.operator_acted
         self._head_node = deployment.head_node
@@ -90,7 +91,7 @@ class OperatorChain:
             context = TaskOperatorContext(environment, member, executor, self.chunk_limit, self._cached_files)
             context.metrics.number_of_inputs = operator.number_of_inputs
             self._figures_of_operators.append(context.metrics)
-            output = self._output_of(member, operator, context.random("latency markers"))
+            output = self._output_of(member, operator, context)
             check_canceled = environment.cancellation.check
             operator.setup(context, OperatorOutput(output, context.metrics.watermark_out, check_canceled))
         figures.operators = list(self._figures_of_operators)
@@ -152,6 +153,8 @@ class OperatorChain:
         Args:
             restored_of: the state that an operator starts from.
         """
+        for partitioner in self._partitioners:
+            partitioner.open()
         for operator in reversed(self.operators):
             with naming_operator(operator):
                 operator.initialize_state(restored_of(OperatorId(operator.context.operator_id)))
@@ -210,6 +213,11 @@ class OperatorChain:
                 operator.close()
             except Exception as error:
                 name_operator(error, operator)
+                first = first or error
+        while self._partitioners:
+            try:
+                self._partitioners.pop().close()
+            except Exception as error:
                 first = first or error
         self._cached_files.close()
         if first is not None:
@@ -276,8 +284,9 @@ class OperatorChain:
 
     # -- wiring --------------------------------------------------------------------------------------------------
 
-    def _output_of(self, member: ChainMember, operator: Operator, generator: random.Random) -> Output:
+    def _output_of(self, member: ChainMember, operator: Operator, context: TaskOperatorContext) -> Output:
         """The output of an operator: to the next operators of the chain, and through writers to other tasks."""
+        generator = context.random("latency markers")
         edges: list[EdgeOutput] = [
             self._into(self._operators[edge.target_node], edge.input_index, edge.output_tag)
             for edge in member.last.chained_outputs
@@ -285,6 +294,7 @@ class OperatorChain:
         for edge, partitioner in zip(member.last.network_outputs, member.codes[-1].partitioners, strict=True):
             writer = self._create_writer(edge, partitioner)
             self._writers.append(writer)
+            self._partitioners.append(OpenedPartitioner(context, partitioner))
             edges.append(CountingOutput(RecordWriterOutput(writer, edge.output_tag), self._figures.count_out))
         if not isinstance(operator, SourceOperator):
             return combined(edges, generator)

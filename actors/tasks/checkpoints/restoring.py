@@ -14,6 +14,7 @@ from actors.state.snapshots.snapshot import RestoredState
 from actors.tasks.chain.operator_chain import OperatorChain
 from actors.tasks.chain.task_services import TaskServices
 from actors.tasks.checkpoints.in_flight import gate_of, read_in_flight, rows_of_key_groups
+from actors.user_code.functions import OpenedPartitioner
 from flinkray.batches.batch import Batch
 from flinkray.errors import IncompatibleStateError
 from flinkray.persistence import UnknownNameError
@@ -61,8 +62,11 @@ class TaskRestoring:
                 gate_index = gate_of(each.part.name)
                 exchange = chain.exchanges[gate_index] if each.is_shared else None
                 output = chain.head_input(self._deployment.gates[gate_index].input_index)
+                partitioner = OpenedPartitioner(chain.head.context, exchange)
+                partitioner.open()
                 for batch in read_in_flight(self._reader.read(self._restore, each)):
                     output.emit(batch if exchange is None else self._own_rows(batch, exchange))
+                partitioner.close()
 
     def _own_rows(self, batch: Batch, exchange: Partitioner) -> Batch:
         """The rows of a batch that the exchange brings to this subtask."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from flinkray.types.object_type import PICKLED
 from flinkray.types.records import Kind, RecordType
 from flinkray.types.type_info import DECIMAL_TYPE, TypeInformation, Types
 
@@ -26,7 +27,11 @@ _SCALARS = {
         Types.SQL_TIME(),
         Types.SQL_TIMESTAMP(),
     )
-} | {DECIMAL_TYPE: Types.BIG_DEC(), pa.binary(): Types.PRIMITIVE_ARRAY(Types.BYTE())}
+} | {
+    DECIMAL_TYPE: Types.BIG_DEC(),
+    PICKLED: Types.PICKLED_BYTE_ARRAY(),
+    pa.binary(): Types.PRIMITIVE_ARRAY(Types.BYTE()),
+}
 
 
 def type_information(record_type: RecordType | None) -> TypeInformation:

@@ -86,8 +86,8 @@ class _Bracketed:
         return cls
 
 
-class Partitioner(ABC):
-    """Base of partitioners for `partition_custom`."""
+class Partitioner(Function, ABC):
+    """Base of partitioners for `partition_custom`; `open` and `close` are called as those of other functions."""
 
     @abstractmethod
     def partition(self, key: Any, num_partitions: int) -> int:

@@ -86,7 +86,7 @@ def count_windows_of(factory: WindowFactory) -> CountWindowPanes | None:
     rows than `size`.
     """
     assigner, evictor = factory.assigner, factory.evictor
-    trigger = factory.trigger or assigner.get_default_trigger()
+    trigger = factory.trigger or assigner.get_default_trigger(None)
     if type(assigner) in (CountTumblingWindowAssigner, CountSlidingWindowAssigner):
         assert isinstance(assigner, CountTumblingWindowAssigner | CountSlidingWindowAssigner)
         is_plain = evictor is None and trigger == assigner.get_default_trigger()

@@ -137,7 +137,7 @@ class MergingWindows:
 
 def check_merging(factory: WindowFactory) -> None:
     """Raises InvalidProgramError for windows that merge with a trigger that cannot."""
-    trigger = factory.trigger or factory.assigner.get_default_trigger()
+    trigger = factory.trigger or factory.assigner.get_default_trigger(None)
     if isinstance(factory.assigner, MergingWindowAssigner) and not trigger.can_merge():
         raise InvalidProgramError(
             f"{type(factory.assigner).__name__} merges windows, and {type(trigger).__name__} cannot (its can_merge "

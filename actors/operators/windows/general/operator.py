@@ -46,7 +46,7 @@ from flinkray.functions.interfaces import AggregateFunction, ProcessWindowFuncti
 from flinkray.transformations.operator_factories import WindowFactory
 from flinkray.types.keys import KeySelector
 from flinkray.types.records import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp
-from flinkray.windows.assigners import MergingWindowAssigner
+from flinkray.windows.assigners import MergingWindowAssigner, is_of_users
 from flinkray.windows.triggers import TriggerResult
 
 
@@ -66,7 +66,7 @@ class GeneralWindowOperator(TimedOperator):
         super().__init__(self._assigner.is_event_time(), factory.late_tag)
         self._state_windows = state_parts.windows_of(self._assigner)
         self._factory = factory
-        self._trigger = factory.trigger or self._assigner.get_default_trigger()
+        self._trigger = factory.trigger or self._assigner.get_default_trigger(None)
         self._lateness = int(factory.allowed_lateness_ms) if self._is_event_time else 0
         self._fold = fold_of(factory)
         self._process = None if factory.process is None else as_callable(factory.process, "process")
@@ -139,7 +139,9 @@ class GeneralWindowOperator(TimedOperator):
     # -- rows
 
     def process_batch(self, batch: Batch, input_index: int = 0) -> None:
-        times = self._timestamps(batch).tolist() if self._is_event_time else _times_of(batch)
+        if self._is_event_time and not is_of_users(self._assigner):
+            self._check_times(batch)
+        times = _times_of(batch)
         self._begin_batch(batch)
         keys, key_groups_of_rows = self._keys(batch)
         late: list[int] = []

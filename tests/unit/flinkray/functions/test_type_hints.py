@@ -18,6 +18,7 @@ from flinkray.errors import InvalidProgramError
 from flinkray.functions.interfaces import FlatMapFunction, MapFunction
 from flinkray.functions.type_hints import arrow_type, from_annotation, record_type, scalar_type
 from flinkray.types.records import Kind, OutputTag, RecordType
+from flinkray.types.object_type import PICKLED
 from flinkray.types.type_info import OBJECT_TYPE, Types
 
 
@@ -102,8 +103,8 @@ POINT = rows(x=pa.int64(), y=pa.float64())
         (Types.MAP(Types.STRING(), Types.DOUBLE()), scalar_type(pa.map_(pa.string(), pa.float64()))),
         (Types.PRIMITIVE_ARRAY(Types.BYTE()), scalar_type(pa.binary())),
         (Types.PICKLED_BYTE_ARRAY(), OBJECT_TYPE),
-        (Types.TUPLE([Types.STRING(), Types.PICKLED_BYTE_ARRAY()]), OBJECT_TYPE),
-        ([Types.STRING(), Types.PICKLED_BYTE_ARRAY()], OBJECT_TYPE),
+        (Types.TUPLE([Types.STRING(), Types.PICKLED_BYTE_ARRAY()]), tuples(pa.string(), PICKLED)),
+        ([Types.STRING(), Types.PICKLED_BYTE_ARRAY()], tuples(pa.string(), PICKLED)),
     ],
 )
 def test_every_way_to_write_a_type(spec: Any, expected: RecordType) -> None:
