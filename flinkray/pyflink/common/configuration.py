@@ -5,12 +5,16 @@ from __future__ import annotations
 import builtins
 import logging
 from collections.abc import Mapping
-from typing import Any
+from operator import itemgetter
+from typing import Any, NamedTuple
+
+import yaml
 
 from flinkray.config import configuration as config
 from flinkray.config.option import ConfigOption
 from flinkray.config.options import declared_options
-from flinkray.errors import InvalidProgramError
+from flinkray.errors import InvalidProgramError, did_you_mean
+from flinkray.redaction import redacted_value
 
 __all__ = ["Configuration"]
 
@@ -18,30 +22,80 @@ _LOG = logging.getLogger(__name__)
 
 _JARS = ("pipeline.jars", "pipeline.classpaths")
 _OF_THE_JVM = (
+    "akka.",
+    "blob.",
+    "classloader.",
+    "cluster.",
     "env.",
-    "jobmanager.memory.",
-    "jobmanager.rpc.",
-    "metrics.reporter.",
+    "fs.",
+    "historyserver.",
+    "jobmanager.",
+    "kubernetes.",
+    "metrics.reporter",
+    "metrics.scope.",
+    "pekko.",
     "pipeline.generic-types",
     "pipeline.serialization",
-    "python.client.executable",
-    "python.executable",
-    "python.execution-mode",
-    "python.fn-execution.",
-    "python.metric.enabled",
-    "python.profile.enabled",
+    "python.",
     "rest.",
-    "taskmanager.memory.",
+    "security.",
+    "state.backend.rocksdb.",
+    "task.",
+    "taskmanager.",
+    "web.",
+    "yarn.",
 )
 """What options begin with that say how Flink's JVM and its Python workers run: there are none here."""
 
+_FORMER = {
+    "execution.buffer-timeout": "execution.buffer-timeout.interval",
+    "execution.checkpointing.alignment-timeout": "execution.checkpointing.aligned-checkpoint-timeout",
+    "execution.checkpointing.checkpoints-after-tasks-finish.enabled": (
+        "execution.checkpointing.checkpoints-after-tasks-finish"
+    ),
+    "execution.checkpointing.unaligned": "execution.checkpointing.unaligned.enabled",
+    "execution.savepoint.ignore-unclaimed-state": "execution.state-recovery.ignore-unclaimed-state",
+    "execution.savepoint.path": "execution.state-recovery.path",
+    "high-availability.zookeeper.storageDir": "high-availability.storageDir",
+    "pipeline.operator-chaining": "pipeline.operator-chaining.enabled",
+    "recovery.zookeeper.storageDir": "high-availability.storageDir",
+    "restart-strategy": "restart-strategy.type",
+    "savepoints.state.backend.fs.dir": "execution.checkpointing.savepoint-dir",
+    "state.backend": "state.backend.type",
+    "state.backend.fs.checkpointdir": "execution.checkpointing.dir",
+    "state.backend.fs.memory-threshold": "execution.checkpointing.data-inline-threshold",
+    "state.backend.incremental": "execution.checkpointing.incremental",
+    "state.backend.rocksdb.checkpointdir": "state.backend.rocksdb.localdir",
+    "state.checkpoints.dir": "execution.checkpointing.dir",
+    "state.checkpoints.num-retained": "execution.checkpointing.num-retained",
+    "state.savepoints.dir": "execution.checkpointing.savepoint-dir",
+    "state.storage.fs.memory-threshold": "execution.checkpointing.data-inline-threshold",
+    "taskmanager.tmp.dirs": "io.tmp.dirs",
+}
+"""Flink's deprecated names of options, which Flink 2.3 takes, and the names that took their place."""
+
+
+class _Given(NamedTuple):
+    """A setting as the program gave it."""
+
+    key: str
+    value: Any
+
 
 class Configuration(config.Configuration):
-    """Unknown options and bad values are refused when they are set, whatever setter is used. Options of Flink's JVM and
-    of its Python workers are left out, with a warning."""
+    """Any keys with any values. Bad values of options that there are here are refused when they are set, whatever
+    setter is used. Keys that are no options here are kept, and have no effect on a program; those of Flink's JVM and of
+    its Python workers are left out, with a warning."""
 
     def __init__(self, other: Mapping[str, object] | config.Configuration | None = None) -> None:
         super().__init__()
+        self._given: dict[str, _Given] = {}
+        """By the name that the option has now."""
+        self._left_out: builtins.set[str] = builtins.set()
+        """Options that a warning was given for."""
+        if isinstance(other, Configuration):
+            self.add_all(other)
+            return
         for key, value in () if other is None else other.items() if isinstance(other, Mapping) else other:
             self.set(key, value)
 
@@ -50,14 +104,31 @@ class Configuration(config.Configuration):
         return cls(map)
 
     def set(self, key: str | ConfigOption[Any], value: object) -> Configuration:
-        if isinstance(key, str) and key not in declared_options():
-            if key in _JARS:
-                raise InvalidProgramError(f"option {key!r}: jars cannot run here; use Python libraries in their place")
-            if key.startswith(_OF_THE_JVM):
-                _LOG.warning("option %r is about Flink's JVM or its Python workers, and has no effect here", key)
-                return self
-        super().set(key, value)
+        """As flinkray's `set`; takes the deprecated names of Flink's options, too.
+
+        Raises:
+            ConfigurationError: an option does not take the value.
+            InvalidProgramError: it asks for jars.
+        """
+        given = key.key if isinstance(key, ConfigOption) else key
+        name = _FORMER.get(given, given)
+        if name in declared_options():
+            super().set(name, value)
+        elif name in _JARS:
+            raise InvalidProgramError(f"option {name!r}: jars cannot run here; use Python libraries in their place")
+        elif name.startswith(_OF_THE_JVM):
+            if name not in self._left_out:
+                _LOG.warning("option %r is about Flink's JVM or its Python workers, and has no effect here", name)
+            self._left_out.add(name)
+            return self
+        self._given[name] = _Given(given, value)
         return self
+
+    def unknown_options(self) -> list[str]:
+        """A sentence for each key that is kept and has no effect on a program."""
+        known = declared_options()
+        unknown = sorted(self._given.keys() - known.keys())
+        return [f"option {name!r} has no effect here{did_you_mean(name, known)}" for name in unknown]
 
     def set_string(self, key: str, value: str) -> Configuration:
         return self.set(key, value)
@@ -71,6 +142,9 @@ class Configuration(config.Configuration):
     def set_boolean(self, key: str, value: bool) -> Configuration:
         return self.set(key, value)
 
+    def set_bytearray(self, key: str, value: bytearray) -> Configuration:
+        return self.set(key, value)
+
     def get_string(self, key: str, default_value: str | None) -> str | None:
         value = self._value(key, default_value)
         return value if value is None else _text(value)
@@ -82,38 +156,59 @@ class Configuration(config.Configuration):
         return float(self._value(key, default_value))
 
     def get_boolean(self, key: str, default_value: bool) -> bool:
-        return bool(self._value(key, default_value))
+        value = self._value(key, default_value)
+        return value.lower() == "true" if isinstance(value, str) else bool(value)
+
+    def get_bytearray(self, key: str, default_value: bytearray) -> bytearray:
+        return bytearray(self._value(key, default_value))
 
     def contains_key(self, key: str) -> bool:
-        return key in self._values
+        return _FORMER.get(key, key) in self._given
 
     def key_set(self) -> builtins.set[str]:
-        return {*self._values}
+        return {given.key for given in self._given.values()}
 
     def to_dict(self) -> dict[str, str]:
-        return {key: _text(value) for key, value in self}
+        return {key: _text(value) for key, value in self._settings()}
 
     def add_all_to_dict(self, target_dict: dict[str, Any]) -> None:
-        target_dict.update(self)
+        target_dict.update(self._settings())
 
     def add_all(self, other: config.Configuration, prefix: str | None = None) -> Configuration:
-        for key, value in other:
+        for key, value in other._settings() if isinstance(other, Configuration) else other:
             self.set(key if prefix is None else prefix + key, value)
         return self
 
     def remove_config(self, key: str) -> bool:
         """Whether it was set."""
-        return self._values.pop(key, None) is not None
+        name = _FORMER.get(key, key)
+        self._values.pop(name, None)
+        return self._given.pop(name, None) is not None
 
     @staticmethod
     def parse_list_value(value: str | None) -> list[str]:
-        """The items of "[a, b]", or of "a;b"."""
-        text = (value or "").strip()
-        items = text[1:-1].split(",") if text.startswith("[") and text.endswith("]") else text.split(";")
-        return [item.strip() for item in items if item.strip()]
+        """The items of a list in YAML, "[a, b]" or "- a" line by line, or of "a;b"."""
+        if not value:
+            return []
+        found = yaml.safe_load(value)
+        return found if isinstance(found, list) else value.split(";")
+
+    def _settings(self) -> list[tuple[str, Any]]:
+        """What the program gave, by its own names."""
+        return sorted(((given.key, given.value) for given in self._given.values()), key=itemgetter(0))
 
     def _value(self, key: str, default: Any) -> Any:
-        return self._values.get(key, default)
+        given = self._given.get(_FORMER.get(key, key))
+        return default if given is None else given.value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Configuration) and self.to_dict() == other.to_dict()
+
+    def __hash__(self) -> int:
+        return hash(tuple(self.to_dict().items()))  # as in PyFlink, whose one changes with what is set
+
+    def __str__(self) -> str:
+        return f"{{{', '.join(f'{key}={redacted_value(key, _text(value))}' for key, value in self._settings())}}}"
 
 
 def _text(value: object) -> str:

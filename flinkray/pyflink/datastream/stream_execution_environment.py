@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from collections.abc import Iterable, Mapping
@@ -12,6 +13,7 @@ from flinkray.config import configuration as config
 from flinkray.connectors.functions.source import GeneratorFunctionSource
 from flinkray.connectors.source import Source
 from flinkray.errors import InvalidProgramError
+from flinkray.pyflink.common.configuration import Configuration
 from flinkray.pyflink.common.execution_config import ExecutionConfig
 from flinkray.pyflink.common.job_client import JobClient
 from flinkray.pyflink.datastream.data_stream import DataStream, declared
@@ -24,6 +26,7 @@ from flinkray.transformations.transformation import ResourceSpec
 
 __all__ = ["StreamExecutionEnvironment"]
 
+_LOG = logging.getLogger(__name__)
 _NO_JAVA = "jars cannot run here; use Python libraries in your functions, or a Source or Sink of your own"
 
 
@@ -38,10 +41,10 @@ class StreamExecutionEnvironment(environment.StreamExecutionEnvironment):
     def get_execution_environment(
         cls, configuration: config.Configuration | Mapping[str, object] | None = None
     ) -> Self:
-        return super().get_execution_environment(configuration)
+        return super().get_execution_environment(_taken(configuration))
 
     def configure(self, configuration: config.Configuration | Mapping[str, object]) -> Self:
-        return super().configure(configuration)
+        return super().configure(_taken(configuration))
 
     def get_config(self) -> ExecutionConfig:
         return ExecutionConfig(self._configuration)
@@ -186,3 +189,11 @@ class StreamExecutionEnvironment(environment.StreamExecutionEnvironment):
 
     def add_classpaths(self, *classpaths: str) -> NoReturn:
         raise InvalidProgramError(f"add_classpaths: {_NO_JAVA}")
+
+
+def _taken(configuration: config.Configuration | Mapping[str, object] | None) -> config.Configuration:
+    """The settings of a program: keys of PyFlink's that are no options here do not end it."""
+    taken = configuration if isinstance(configuration, Configuration) else Configuration(configuration)
+    for sentence in taken.unknown_options():
+        _LOG.warning(sentence)
+    return taken
