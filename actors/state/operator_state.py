@@ -134,20 +134,20 @@ class OperatorStateBackend:
         self._states: dict[str, tuple[ListMode, OperatorListState | HeapBroadcastState]] = {}
         self._unread: dict[str, _UnreadState] = {}
 
-    def get_list_state(self, descriptor: ListStateDescriptor) -> OperatorListState:
+    def get_list_state(self, state_descriptor: ListStateDescriptor) -> OperatorListState:
         """A list whose elements are dealt out to all subtasks when their number changes."""
-        return self._list(descriptor, ListMode.SPLIT)
+        return self._list(state_descriptor, ListMode.SPLIT)
 
-    def get_union_list_state(self, descriptor: ListStateDescriptor) -> OperatorListState:
+    def get_union_list_state(self, state_descriptor: ListStateDescriptor) -> OperatorListState:
         """A list of which every restored subtask gets the elements of all subtasks."""
-        return self._list(descriptor, ListMode.UNION)
+        return self._list(state_descriptor, ListMode.UNION)
 
-    def get_broadcast_state(self, descriptor: MapStateDescriptor) -> HeapBroadcastState:
+    def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> HeapBroadcastState:
         """A map of which every restored subtask gets the entries of one former subtask."""
-        state = self._declared(descriptor.name, ListMode.BROADCAST)
+        state = self._declared(state_descriptor.name, ListMode.BROADCAST)
         if state is None:
-            state = HeapBroadcastState(self._take(descriptor.name, ListMode.BROADCAST))
-            self._states[descriptor.name] = ListMode.BROADCAST, state
+            state = HeapBroadcastState(self._take(state_descriptor.name, ListMode.BROADCAST))
+            self._states[state_descriptor.name] = ListMode.BROADCAST, state
         assert isinstance(state, HeapBroadcastState)
         return state
 

@@ -199,20 +199,20 @@ class TaskRuntimeContext:
             self._metric_group = UserMetricGroup(self._context.metrics, self._context.clock, name, scope)
         return self._metric_group
 
-    def get_state(self, descriptor: ValueStateDescriptor) -> ValueState[Any]:
-        return self._keyed(descriptor).get_state(descriptor)
+    def get_state(self, state_descriptor: ValueStateDescriptor) -> ValueState[Any]:
+        return self._keyed(state_descriptor).get_state(state_descriptor)
 
-    def get_list_state(self, descriptor: ListStateDescriptor) -> ListState[Any]:
-        return self._keyed(descriptor).get_list_state(descriptor)
+    def get_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[Any]:
+        return self._keyed(state_descriptor).get_list_state(state_descriptor)
 
-    def get_map_state(self, descriptor: MapStateDescriptor) -> MapState[Any, Any]:
-        return self._keyed(descriptor).get_map_state(descriptor)
+    def get_map_state(self, state_descriptor: MapStateDescriptor) -> MapState[Any, Any]:
+        return self._keyed(state_descriptor).get_map_state(state_descriptor)
 
-    def get_reducing_state(self, descriptor: ReducingStateDescriptor) -> ReducingState[Any]:
-        return self._keyed(descriptor).get_reducing_state(descriptor)
+    def get_reducing_state(self, state_descriptor: ReducingStateDescriptor) -> ReducingState[Any]:
+        return self._keyed(state_descriptor).get_reducing_state(state_descriptor)
 
-    def get_aggregating_state(self, descriptor: AggregatingStateDescriptor) -> AggregatingState[Any, Any]:
-        return self._keyed(descriptor).get_aggregating_state(descriptor)
+    def get_aggregating_state(self, state_descriptor: AggregatingStateDescriptor) -> AggregatingState[Any, Any]:
+        return self._keyed(state_descriptor).get_aggregating_state(state_descriptor)
 
     def _keyed(self, descriptor: StateDescriptor) -> KeyedStateStore:
         if self._store is None:

@@ -77,20 +77,20 @@ class SubtaskRuntimeContext:
     def add_accumulator(self, name: str, initial: int | float = 0) -> Any:
         self._refuse(f"accumulator {name!r}")
 
-    def get_state(self, descriptor: Any) -> Any:
-        self._refuse(f"state {descriptor.name!r}")
+    def get_state(self, state_descriptor: Any) -> Any:
+        self._refuse(f"state {state_descriptor.name!r}")
 
-    def get_list_state(self, descriptor: Any) -> Any:
-        self._refuse(f"state {descriptor.name!r}")
+    def get_list_state(self, state_descriptor: Any) -> Any:
+        self._refuse(f"state {state_descriptor.name!r}")
 
-    def get_map_state(self, descriptor: Any) -> Any:
-        self._refuse(f"state {descriptor.name!r}")
+    def get_map_state(self, state_descriptor: Any) -> Any:
+        self._refuse(f"state {state_descriptor.name!r}")
 
-    def get_reducing_state(self, descriptor: Any) -> Any:
-        self._refuse(f"state {descriptor.name!r}")
+    def get_reducing_state(self, state_descriptor: Any) -> Any:
+        self._refuse(f"state {state_descriptor.name!r}")
 
-    def get_aggregating_state(self, descriptor: Any) -> Any:
-        self._refuse(f"state {descriptor.name!r}")
+    def get_aggregating_state(self, state_descriptor: Any) -> Any:
+        self._refuse(f"state {state_descriptor.name!r}")
 
     def _refuse(self, what: str) -> NoReturn:
         raise InvalidProgramError(

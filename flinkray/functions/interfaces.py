@@ -93,13 +93,13 @@ class WrappedFunction(Function, Generic[F]):
 class OperatorStateStore(Protocol):
     """State of a function that belongs to no key: each subtask has its own."""
 
-    def get_list_state(self, descriptor: ListStateDescriptor) -> ListState[Any]:
+    def get_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[Any]:
         """The subtasks share the elements out when a job goes on with more or fewer of them."""
 
-    def get_union_list_state(self, descriptor: ListStateDescriptor) -> ListState[Any]:
+    def get_union_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[Any]:
         """When a job goes on, every subtask gets the elements of all."""
 
-    def get_broadcast_state(self, descriptor: MapStateDescriptor) -> MapState[Any, Any]:
+    def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> MapState[Any, Any]:
         """When a job goes on, every subtask gets the entries of one: for what is the same at all of them."""
 
 

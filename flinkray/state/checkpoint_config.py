@@ -250,7 +250,7 @@ class CheckpointConfig:
                 f"set_checkpoint_storage takes FileSystemCheckpointStorage(path) or JobManagerCheckpointStorage(), not "
                 f"{storage!r}"
             )
-        self.directory = storage.directory
+        storage.apply_to(self.configuration)
 
     def get_checkpoint_storage(self) -> CheckpointStorage:
         """Where checkpoints go."""

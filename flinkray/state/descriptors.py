@@ -192,17 +192,17 @@ class AggregatingStateDescriptor(StateDescriptor):
 class KeyedStateStore(Protocol):
     """Where a keyed function gets its state, by descriptor, in `open` or later. Belongs to the task's thread."""
 
-    def get_state(self, descriptor: ValueStateDescriptor) -> ValueState[Any]:
+    def get_state(self, state_descriptor: ValueStateDescriptor) -> ValueState[Any]:
         """The operator's state of that name: one value per key."""
 
-    def get_list_state(self, descriptor: ListStateDescriptor) -> ListState[Any]:
+    def get_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[Any]:
         """The operator's state of that name: a list per key."""
 
-    def get_map_state(self, descriptor: MapStateDescriptor) -> MapState[Any, Any]:
+    def get_map_state(self, state_descriptor: MapStateDescriptor) -> MapState[Any, Any]:
         """The operator's state of that name: a dict per key."""
 
-    def get_reducing_state(self, descriptor: ReducingStateDescriptor) -> ReducingState[Any]:
+    def get_reducing_state(self, state_descriptor: ReducingStateDescriptor) -> ReducingState[Any]:
         """The operator's state of that name: a reduced value per key."""
 
-    def get_aggregating_state(self, descriptor: AggregatingStateDescriptor) -> AggregatingState[Any, Any]:
+    def get_aggregating_state(self, state_descriptor: AggregatingStateDescriptor) -> AggregatingState[Any, Any]:
         """The operator's state of that name: an accumulator per key."""

@@ -184,20 +184,20 @@ class AbstractKeyedStateBackend(ABC):
 
     # -- states by descriptor
 
-    def get_state(self, descriptor: ValueStateDescriptor) -> Any:
-        return self._state(descriptor, "value")
+    def get_state(self, state_descriptor: ValueStateDescriptor) -> Any:
+        return self._state(state_descriptor, "value")
 
-    def get_list_state(self, descriptor: ListStateDescriptor) -> Any:
-        return self._state(descriptor, "list")
+    def get_list_state(self, state_descriptor: ListStateDescriptor) -> Any:
+        return self._state(state_descriptor, "list")
 
-    def get_map_state(self, descriptor: MapStateDescriptor) -> Any:
-        return self._state(descriptor, "map")
+    def get_map_state(self, state_descriptor: MapStateDescriptor) -> Any:
+        return self._state(state_descriptor, "map")
 
-    def get_reducing_state(self, descriptor: ReducingStateDescriptor) -> Any:
-        return self._state(descriptor, "reducing")
+    def get_reducing_state(self, state_descriptor: ReducingStateDescriptor) -> Any:
+        return self._state(state_descriptor, "reducing")
 
-    def get_aggregating_state(self, descriptor: AggregatingStateDescriptor) -> Any:
-        return self._state(descriptor, "aggregating")
+    def get_aggregating_state(self, state_descriptor: AggregatingStateDescriptor) -> Any:
+        return self._state(state_descriptor, "aggregating")
 
     def state_of(self, descriptor: StateDescriptor) -> Any:
         kind = next((kind for kind, declared in _DESCRIPTORS.items() if isinstance(descriptor, declared)), None)

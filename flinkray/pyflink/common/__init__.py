@@ -9,6 +9,7 @@ from flinkray.pyflink.common.configuration import Configuration
 from flinkray.pyflink.common.execution_config import ExecutionConfig
 from flinkray.pyflink.common.input_dependency_constraint import InputDependencyConstraint
 from flinkray.pyflink.common.job_client import JobClient
+from flinkray.pyflink.common.restart_strategy import RestartStrategies, RestartStrategyConfiguration
 from flinkray.pyflink.common.serialization import (
     ByteArraySchema,
     DeserializationSchema,
@@ -17,14 +18,13 @@ from flinkray.pyflink.common.serialization import (
     SimpleStringSchema,
 )
 from flinkray.pyflink.common.serializer import TypeSerializer
+from flinkray.pyflink.common.typeinfo import TypeInformation, Types
 from flinkray.pyflink.common.watermark_strategy import TimestampAssigner
 from flinkray.pyflink.unavailable import unavailable
-from flinkray.state.restart_strategies import RestartStrategies, RestartStrategyConfiguration
 from flinkray.time.time_units import Duration, Instant, Time
 from flinkray.time.watermarks import WatermarkStrategy
 from flinkray.types.records import JobId as JobID
 from flinkray.types.rows import Row, RowKind
-from flinkray.types.type_info import TypeInformation, Types
 
 __all__ = [
     "ByteArraySchema",

@@ -13,7 +13,6 @@ from flinkray.config.options import (
     OBJECT_REUSE,
     PARALLELISM,
 )
-from flinkray.errors import InvalidProgramError
 from flinkray.streams.settings.operator_settings import check_parallelism
 from flinkray.time.durations import Duration
 
@@ -25,6 +24,7 @@ class ExecutionConfig:
 
     def __init__(self, configuration: Configuration) -> None:
         self._configuration = configuration
+        self._kept: dict[str, int] = {}
 
     PARALLELISM_DEFAULT = -1
     PARALLELISM_UNKNOWN = -2
@@ -78,43 +78,72 @@ class ExecutionConfig:
         self._configuration.set(GLOBAL_JOB_PARAMETERS, global_job_parameters_dict)
         return self
 
-    # -- what says how Flink's JVM handles objects is taken, and means nothing here: records are Arrow's, or pickled
+    def enable_auto_generated_uids(self) -> ExecutionConfig:
+        return self._set("auto generated uids", True)
+
+    def disable_auto_generated_uids(self) -> ExecutionConfig:
+        """A program some of whose operators have no uid() is then refused."""
+        return self._set("auto generated uids", False)
+
+    def has_auto_generated_uids_enabled(self) -> bool:
+        return bool(self._kept.get("auto generated uids", True))
+
+    # -- what says how Flink's JVM handles objects and ends threads is kept, and means nothing here: records are Arrow's,
+    # or pickled
 
     def enable_closure_cleaner(self) -> ExecutionConfig:
-        return self
+        return self._set("closure cleaner", True)
 
     def disable_closure_cleaner(self) -> ExecutionConfig:
-        return self
+        return self._set("closure cleaner", False)
 
     def is_closure_cleaner_enabled(self) -> bool:
-        return True
+        return bool(self._kept.get("closure cleaner", True))
 
     def enable_force_kryo(self) -> ExecutionConfig:
-        return self
+        return self._set("kryo", True)
 
     def disable_force_kryo(self) -> ExecutionConfig:
-        return self
+        return self._set("kryo", False)
 
     def is_force_kryo_enabled(self) -> bool:
-        return False
+        return bool(self._kept.get("kryo", False))
 
     def enable_force_avro(self) -> ExecutionConfig:
-        return self
+        return self._set("avro", True)
 
     def disable_force_avro(self) -> ExecutionConfig:
-        return self
+        return self._set("avro", False)
 
     def is_force_avro_enabled(self) -> bool:
-        return False
+        return bool(self._kept.get("avro", False))
 
     def enable_generic_types(self) -> ExecutionConfig:
-        return self
+        return self._set("generic types", True)
 
     def disable_generic_types(self) -> ExecutionConfig:
-        return self
+        return self._set("generic types", False)
 
     def has_generic_types_disabled(self) -> bool:
-        return False
+        return not self._kept.get("generic types", True)
+
+    def is_use_snapshot_compression(self) -> bool:
+        return bool(self._kept.get("snapshot compression", False))
+
+    def set_use_snapshot_compression(self, use_snapshot_compression: bool) -> ExecutionConfig:
+        return self._set("snapshot compression", use_snapshot_compression)
+
+    def get_task_cancellation_interval(self) -> int:
+        return self._kept.get("cancellation interval", 30_000)
+
+    def set_task_cancellation_interval(self, interval: int) -> ExecutionConfig:
+        return self._set("cancellation interval", interval)
+
+    def get_task_cancellation_timeout(self) -> int:
+        return self._kept.get("cancellation timeout", 180_000)
+
+    def set_task_cancellation_timeout(self, timeout: int) -> ExecutionConfig:
+        return self._set("cancellation timeout", timeout)
 
     def get_default_kryo_serializer_classes(self) -> dict[str, str]:
         return {}
@@ -125,19 +154,15 @@ class ExecutionConfig:
     def get_registered_pojo_types(self) -> list[str]:
         return []
 
-    def is_use_snapshot_compression(self) -> bool:
-        return False
-
-    def set_use_snapshot_compression(self, use_snapshot_compression: bool) -> ExecutionConfig:
+    def _set(self, name: str, value: int) -> ExecutionConfig:
+        self._kept[name] = value
         return self
 
-    # -- what cannot be chosen
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ExecutionConfig) and self._settings() == other._settings()
 
-    def enable_auto_generated_uids(self) -> ExecutionConfig:
-        return self
+    def __hash__(self) -> int:
+        return hash(repr(self._settings()))  # as in PyFlink, whose one changes with what is set
 
-    def disable_auto_generated_uids(self) -> ExecutionConfig:
-        raise InvalidProgramError("operators without uid() get a generated one; give all of them one with uid()")
-
-    def has_auto_generated_uids_enabled(self) -> bool:
-        return True
+    def _settings(self) -> tuple[Configuration, dict[str, int]]:
+        return self._configuration, self._kept

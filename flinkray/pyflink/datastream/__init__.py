@@ -62,6 +62,7 @@ from flinkray.state.backends import (
     FileSystemCheckpointStorage,
     HashMapStateBackend,
     JobManagerCheckpointStorage,
+    PredefinedOptions,
     StateBackend,
 )
 from flinkray.state.checkpoint_config import CheckpointConfig, CheckpointingMode, ExternalizedCheckpointRetention
@@ -108,6 +109,7 @@ __all__ = [
     "MergingWindowAssigner",
     "OutputTag",
     "Partitioner",
+    "PredefinedOptions",
     "ProcessFunction",
     "ProcessWindowFunction",
     "ReduceFunction",
@@ -133,7 +135,7 @@ __all__ = [
 
 __getattr__ = unavailable(
     __name__,
-    "CustomCheckpointStorage CustomStateBackend PredefinedOptions",
+    "CachedDataStream CustomCheckpointStorage CustomStateBackend",
     "it names classes or options of Java; use HashMapStateBackend or EmbeddedRocksDBStateBackend, with "
     "JobManagerCheckpointStorage or FileSystemCheckpointStorage",
 )

@@ -21,13 +21,19 @@ def json_plan(pipeline: Pipeline, parallelism: int) -> str:
     Args:
         parallelism: of operators that set none.
     """
+    operators = {operator.id: operator for operator in operators_of(pipeline)}
+    ids = {id_: number for number, id_ in enumerate(sorted(operators), start=1)}
+    nodes = [_node(operators[id_], ids, parallelism) for id_ in sorted(operators)]
+    return json.dumps({"nodes": nodes}, indent=2)
+
+
+def operators_of(pipeline: Pipeline) -> list[PhysicalTransformation]:
+    """The operators of a program, each once."""
     operators: dict[int, PhysicalTransformation] = {}
     for transformation in pipeline.transformations:
         for operator in _operators_up_to(transformation):
             operators.setdefault(operator.id, operator)
-    ids = {id_: number for number, id_ in enumerate(sorted(operators), start=1)}
-    nodes = [_node(operators[id_], ids, parallelism) for id_ in sorted(operators)]
-    return json.dumps({"nodes": nodes}, indent=2)
+    return list(operators.values())
 
 
 def _operators_up_to(transformation: Transformation) -> Iterator[PhysicalTransformation]:

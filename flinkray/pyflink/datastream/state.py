@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
@@ -21,26 +22,58 @@ from flinkray.state.time_to_live import StateTtlConfig
 __all__ = [
     "AggregatingState",
     "AggregatingStateDescriptor",
+    "AppendingState",
     "BroadcastState",
     "ListState",
     "ListStateDescriptor",
     "MapState",
     "MapStateDescriptor",
+    "MergingState",
     "OperatorStateStore",
     "ReadOnlyBroadcastState",
     "ReducingState",
     "ReducingStateDescriptor",
+    "State",
+    "StateDescriptor",
     "StateTtlConfig",
     "ValueState",
     "ValueStateDescriptor",
 ]
 
 
-class _WithTimeToLive:
-    """PyFlink's methods of descriptors."""
+class State(ABC):
+    """Base of all states, for `isinstance` and annotations."""
+
+    @abstractmethod
+    def clear(self) -> None: ...
+
+    @classmethod
+    def __subclasshook__(cls, other: type) -> Any:
+        return callable(getattr(other, "clear", None)) if cls is State else NotImplemented
+
+
+class AppendingState(State):
+    """Base of states that values are added to, for annotations."""
+
+    @abstractmethod
+    def get(self) -> Any: ...
+
+    @abstractmethod
+    def add(self, value: Any) -> None: ...
+
+
+class MergingState(AppendingState):
+    """Base of states that can be merged, for annotations."""
+
+
+class StateDescriptor:
+    """Base of all descriptors."""
 
     __slots__ = ()
     name: str
+
+    def __init__(self, name: str, type_info: Any) -> None:
+        raise TypeError(f"the descriptor of state {name!r} says which kind it is of: ValueStateDescriptor(...)")
 
     def get_name(self) -> str:
         return self.name
@@ -50,28 +83,28 @@ class _WithTimeToLive:
         object.__setattr__(self, "ttl", ttl_config)  # the descriptor itself is frozen
 
 
-class ValueStateDescriptor(state.ValueStateDescriptor, _WithTimeToLive):
+class ValueStateDescriptor(state.ValueStateDescriptor, StateDescriptor):
     __slots__ = ()
 
     def __init__(self, name: str, value_type_info: Any) -> None:
         super().__init__(name, value_type_info)
 
 
-class ListStateDescriptor(state.ListStateDescriptor, _WithTimeToLive):
+class ListStateDescriptor(state.ListStateDescriptor, StateDescriptor):
     __slots__ = ()
 
     def __init__(self, name: str, elem_type_info: Any) -> None:
         super().__init__(name, elem_type_info)
 
 
-class MapStateDescriptor(state.MapStateDescriptor, _WithTimeToLive):
+class MapStateDescriptor(state.MapStateDescriptor, StateDescriptor):
     __slots__ = ()
 
     def __init__(self, name: str, key_type_info: Any, value_type_info: Any) -> None:
         super().__init__(name, value_type_info, None, key_type_info)
 
 
-class ReducingStateDescriptor(state.ReducingStateDescriptor, _WithTimeToLive):
+class ReducingStateDescriptor(state.ReducingStateDescriptor, StateDescriptor):
     __slots__ = ()
 
     def __init__(self, name: str, reduce_function: ReduceFunction | Callable[..., Any], type_info: Any) -> None:
@@ -81,7 +114,7 @@ class ReducingStateDescriptor(state.ReducingStateDescriptor, _WithTimeToLive):
         return self.function
 
 
-class AggregatingStateDescriptor(state.AggregatingStateDescriptor, _WithTimeToLive):
+class AggregatingStateDescriptor(state.AggregatingStateDescriptor, StateDescriptor):
     __slots__ = ()
 
     def __init__(self, name: str, agg_function: AggregateFunction, state_type_info: Any) -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from flinkray.pyflink.unavailable import unavailable
-from flinkray.state.backends import EmbeddedRocksDBStateBackend, HashMapStateBackend, StateBackend
+from flinkray.state.backends import EmbeddedRocksDBStateBackend, HashMapStateBackend, PredefinedOptions, StateBackend
 
-__all__ = ["EmbeddedRocksDBStateBackend", "HashMapStateBackend", "StateBackend"]
+__all__ = ["EmbeddedRocksDBStateBackend", "HashMapStateBackend", "PredefinedOptions", "StateBackend"]
 
 __getattr__ = unavailable(
     __name__,
-    "CustomStateBackend PredefinedOptions",
+    "CustomStateBackend",
     "it names classes or options of Java; use HashMapStateBackend or EmbeddedRocksDBStateBackend, with "
     "JobManagerCheckpointStorage or FileSystemCheckpointStorage",
 )

@@ -13,11 +13,13 @@ from flinkray.config import configuration as config
 from flinkray.connectors.functions.source import GeneratorFunctionSource
 from flinkray.connectors.source import Source
 from flinkray.errors import InvalidProgramError
+from flinkray.execution import Pipeline
 from flinkray.pyflink.common.configuration import Configuration
 from flinkray.pyflink.common.execution_config import ExecutionConfig
 from flinkray.pyflink.common.job_client import JobClient
+from flinkray.pyflink.common.restart_strategy import RestartStrategyConfiguration, restart_strategy_of
 from flinkray.pyflink.datastream.data_stream import DataStream, declared
-from flinkray.pyflink.datastream.execution_plan import json_plan
+from flinkray.pyflink.datastream.execution_plan import json_plan, operators_of
 from flinkray.pyflink.datastream.slot_sharing_group import SlotSharingGroup
 from flinkray.state.checkpoint_config import CheckpointingMode
 from flinkray.streams import environment
@@ -36,6 +38,7 @@ class StreamExecutionEnvironment(environment.StreamExecutionEnvironment):
     def __init__(self, configuration: config.Configuration) -> None:
         super().__init__(configuration)
         self._slot_sharing_groups: dict[str, SlotSharingGroup] = {}
+        self._execution_config = ExecutionConfig(self._configuration)
 
     @classmethod
     def get_execution_environment(
@@ -47,7 +50,7 @@ class StreamExecutionEnvironment(environment.StreamExecutionEnvironment):
         return super().configure(_taken(configuration))
 
     def get_config(self) -> ExecutionConfig:
-        return ExecutionConfig(self._configuration)
+        return self._execution_config
 
     # -- sources
 
@@ -91,10 +94,24 @@ class StreamExecutionEnvironment(environment.StreamExecutionEnvironment):
             return super().get_execution_plan(graph, format)
         return json_plan(self._pipeline(self._job_name(None), should_prepare=False), self.get_parallelism())
 
+    def _pipeline(self, name: str, *, should_prepare: bool) -> Pipeline:
+        pipeline = super()._pipeline(name, should_prepare=should_prepare)
+        if not self._execution_config.has_auto_generated_uids_enabled():
+            for operator in operators_of(pipeline):
+                if operator.uid is None:
+                    raise InvalidProgramError(
+                        f"operator {operator.name!r} has no uid(), and the program's config has "
+                        "disable_auto_generated_uids()"
+                    )
+        return pipeline
+
     def close(self) -> None:
         """Does nothing: nothing is left open between jobs."""
 
     # -- settings
+
+    def get_restart_strategy(self) -> RestartStrategyConfiguration:
+        return restart_strategy_of(super().get_restart_strategy())
 
     def get_max_parallelism(self) -> int:
         """-1: settled from the parallelism when the program is compiled."""

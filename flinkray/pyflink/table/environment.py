@@ -14,7 +14,7 @@ from flinkray.errors import InvalidProgramError
 from flinkray.pyflink.datastream.data_stream import DataStream
 from flinkray.pyflink.datastream.stream_execution_environment import StreamExecutionEnvironment
 from flinkray.time.watermarks import WatermarkStrategy
-from flinkray.types.type_info import TypeInformation
+from flinkray.pyflink.common.typeinfo import TypeInformation
 
 __all__ = ["Schema", "StreamTableEnvironment", "Table", "TableDescriptor"]
 

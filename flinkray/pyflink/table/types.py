@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from flinkray.types.records import Kind
-from flinkray.types.type_info import TypeInformation, Types
+from flinkray.pyflink.common.typeinfo import ArrowTypeInfo, TypeInformation, Types
 
 __all__ = ["DataTypes"]
 
@@ -66,7 +65,7 @@ class DataTypes:
 
     @staticmethod
     def DECIMAL(precision: int, scale: int, nullable: bool = True) -> TypeInformation:  # noqa: ARG004
-        return TypeInformation(f"DECIMAL({precision}, {scale})", Kind.SCALAR, pa.decimal128(precision, scale))
+        return ArrowTypeInfo(pa.decimal128(precision, scale))
 
     @staticmethod
     def DATE(nullable: bool = True) -> TypeInformation:  # noqa: ARG004

@@ -13,7 +13,7 @@ from flinkray.functions.type_hints import arrow_type, record_type
 from flinkray.pyflink.common.serialization import BulkWriterFactory, DeserializationSchema, SerializationSchema
 from flinkray.pyflink.datastream.connectors.stream_formats import StreamFormat
 from flinkray.types.rows import Row
-from flinkray.types.type_info import TypeInformation
+from flinkray.pyflink.common.typeinfo import TypeInformation
 
 __all__ = [
     "CsvBulkWriters",

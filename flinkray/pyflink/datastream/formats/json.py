@@ -10,7 +10,7 @@ from typing import Any
 
 from flinkray.pyflink.common.serialization import DeserializationSchema, SerializationSchema
 from flinkray.types.rows import Row
-from flinkray.types.type_info import TypeInformation
+from flinkray.pyflink.common.typeinfo import TypeInformation
 
 __all__ = ["JsonRowDeserializationSchema", "JsonRowSerializationSchema"]
 
