@@ -144,7 +144,7 @@ def snapshot(value: Any) -> Any:
     if python_type in ROW_DICTS:
         return python_type((key, snapshot(item)) for key, item in value.items())
     if isinstance(value, tuple) and PLAIN_TYPES.issuperset(map(type, value)):
-        return value
+        return value._copied() if isinstance(value, Row) else value
     if python_type is tuple:
         return tuple([snapshot(item) for item in value])
     if isinstance(value, Row):
@@ -155,6 +155,12 @@ def snapshot(value: Any) -> Any:
         return copy.deepcopy(value)
     except Exception:  # runs the value's own code
         return value  # where it cannot be encoded either, the encoder says so
+
+
+def _copied(value: Any) -> Any:
+    if isinstance(value, Row):
+        return value._copied()
+    return value if isinstance(value, tuple) else copy.copy(value)
 
 
 _IMMUTABLE_TYPES = PLAIN_TYPES | {Decimal, uuid.UUID}
@@ -210,7 +216,9 @@ class RowEncoder:
         if self.keeps_values:
             return values.append
         if self._kind is Kind.ROW and all(map(_holds_immutable, self._types.values())):
-            return lambda value: values.append(value if isinstance(value, tuple) else copy.copy(value))
+            own, append = row_class(tuple(self._names)), values.append
+            # A plain tuple is the quickest copy of a row, and is encoded by position, too.
+            return lambda value: append(value + () if type(value) is own else _copied(value))
         return lambda value: values.append(snapshot(value))
 
     def encode(self, values: Sequence[Any], timestamps: pa.Array | None, kinds: pa.Array | None = None) -> Batch:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import enum
 import functools
 from collections import namedtuple
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, ClassVar, NoReturn, SupportsIndex
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from operator import itemgetter
+from typing import Any, ClassVar, SupportsIndex
 
 from flinkray.errors import did_you_mean
 from flinkray.persistence import known_as
@@ -42,13 +43,13 @@ class Row(tuple[Any, ...]):
     `f0`, `f1`, and it is matched with a declared type by position); `Person = Row("name", "age")` makes a constructor,
     `Person("Ann", 30)`, as in PyFlink. A column that is no Python identifier, or is called `as_dict`, is read by item.
 
-    Values do not change, and a row iterates over them; `row._replace(age=31)` gives a changed copy. In a changelog a
-    row has a kind, `Row.of_kind(RowKind.DELETE, name="Ann", age=30)`; without one it is an insert. Two rows are equal
-    exactly when names, values and kinds are. The runtime makes rows through `row_class`, whose subclasses hold names
-    and kind.
+    Rows iterate over their values. `row["age"] = 31` and `row[1] = 31` change a row, `row._replace(age=31)` gives a
+    changed copy. In a changelog a row has a kind, `Row.of_kind(RowKind.DELETE, name="Ann", age=30)`; without one it is
+    an insert. Two rows are equal exactly when names, values and kinds are. The runtime makes rows through `row_class`,
+    whose subclasses hold names and kind. A row is a tuple, and so as light; one that is changed becomes one of a class
+    that reads its values from a list beside the tuple.
     """
 
-    __slots__ = ()
     _fields: ClassVar[tuple[str, ...]] = ()
     """The column names, in order."""
     _is_named: ClassVar[bool] = False
@@ -56,6 +57,7 @@ class Row(tuple[Any, ...]):
     _positions: ClassVar[Mapping[str, int]] = {}
     _kind: ClassVar[RowKind] = RowKind.INSERT
     """Held by the class, so that an insert, which most rows are, takes neither time nor memory for it."""
+    _is_changed: ClassVar[bool] = False
 
     def __new__(cls, *values: Any, **columns: Any) -> Row:
         if cls is not Row:
@@ -78,7 +80,7 @@ class Row(tuple[Any, ...]):
         names = cls._fields[len(values) :]
         if len(values) > len(cls._fields) or set(names) != set(columns):
             raise TypeError(f"a row of {', '.join(cls._fields)} needs exactly these values")
-        return tuple.__new__(cls, values + tuple(columns[name] for name in names))
+        return cls._maker()(values + tuple(columns[name] for name in names))
 
     @classmethod
     def _from_columns(cls, columns: Iterable[Iterable[Any]]) -> Iterator[Row]:
@@ -103,15 +105,50 @@ class Row(tuple[Any, ...]):
         # Only reached where the class has no such column.
         raise AttributeError(self._missing(name))
 
-    def __setattr__(self, name: str, value: Any) -> NoReturn:
-        raise AttributeError(self._immutable(name))
+    def __setitem__(self, key: SupportsIndex | slice | str, value: Any) -> None:
+        """Sets a value by column name or position, or as many by slice as there are."""
+        self._values()[self._index(key)] = self._checked(key, value)
 
-    def __setitem__(self, key: Any, value: Any) -> NoReturn:
-        raise TypeError(self._immutable(key))
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError(f"columns are set by item: row[{name!r}] = ...")
 
-    def _immutable(self, key: Any) -> str:
-        changed = f"{key}=..." if isinstance(key, str) and key.isidentifier() else "name=..."
-        return f"rows are immutable: make a changed one, row._replace({changed}), or a dict, {{**row, {key!r}: ...}}"
+    def __contains__(self, item: object) -> bool:
+        """Whether a row with names has a column of that name, or a row a value."""
+        return (self._is_named and item in self._positions) or any(item is each or item == each for each in self)
+
+    def set_field_names(self, field_names: Sequence[str]) -> None:
+        """Gives the columns other names, or a row without names some."""
+        if len(field_names) != len(self):
+            raise ValueError(f"a row of {len(self)} values cannot have {len(field_names)} names")
+        self._become(row_class(tuple(field_names), self._kind))
+
+    def _become(self, cls: type[Row]) -> None:
+        object.__setattr__(self, "__class__", _changed_class(cls) if self._is_changed else cls)
+
+    def _values(self) -> list[Any]:
+        """The values of a row that is being changed."""
+        object.__setattr__(self, "__class__", _changed_class(type(self)))
+        values: list[Any] = self.__dict__.setdefault("values", list(tuple.__iter__(self)))
+        return values
+
+    def _index(self, key: SupportsIndex | slice | str) -> Any:
+        if not isinstance(key, str):
+            return key
+        if key not in self._positions:
+            raise KeyError(self._missing(key))
+        return self._positions[key]
+
+    def _checked(self, key: object, value: Any) -> Any:
+        if not isinstance(key, slice):
+            return value
+        values, places = list(value), len(range(*key.indices(len(self))))
+        if len(values) != places:
+            raise ValueError(f"a row keeps its length: {places} values cannot become {len(values)}")
+        return values
+
+    def _copied(self) -> Row:
+        """The row as it is now, whatever is set in it later."""
+        return tuple.__new__(type(self), tuple.__add__(self, ()))  # the quickest way
 
     def _missing(self, name: str) -> str:
         return f"this row has no column {name!r}{did_you_mean(name, self._fields)}; columns: {', '.join(self._fields)}"
@@ -137,7 +174,7 @@ class Row(tuple[Any, ...]):
             if name not in self._positions:
                 raise ValueError(self._missing(name))
         values = tuple(changes.get(name, value) for name, value in zip(self._fields, self, strict=True))
-        return tuple.__new__(type(self), values)
+        return self._maker()(values)
 
     def get_row_kind(self) -> RowKind:
         """What the row does in a changelog."""
@@ -148,7 +185,7 @@ class Row(tuple[Any, ...]):
         make another one, with `Row.of_kind`."""
         if not isinstance(row_kind, RowKind):
             raise TypeError(f"a row kind is one of {', '.join(map(repr, RowKind))}, not {row_kind!r}")
-        object.__setattr__(self, "__class__", _cached_class(self._fields, self._is_named, row_kind))
+        self._become(_cached_class(self._fields, self._is_named, row_kind))
 
     def get_fields_by_names(self, names: list[str]) -> list[Any]:
         """The values of these columns, in that order."""
@@ -156,7 +193,9 @@ class Row(tuple[Any, ...]):
 
     def __eq__(self, other: object) -> bool:
         # Classes are cached by names and kind, so the same class means the same of both. A plain tuple is never equal.
-        return type(other) is type(self) and tuple.__eq__(self, other)
+        if type(other) is type(self):
+            return tuple.__eq__(self, other)
+        return isinstance(other, Row) and other._is_changed and other == self
 
     def __ne__(self, other: object) -> bool:
         return not self == other
@@ -189,6 +228,63 @@ def changelog_text(kind: RowKind, value: Any) -> str:
     if type(value) is tuple:
         return f"{kind}({', '.join(map(repr, value))})"
     return f"{kind}({value!r})"
+
+
+class _Changed:
+    """Mixed into the class of rows that were changed: their values are in a list."""
+
+    _is_changed = True
+    _fields: ClassVar[tuple[str, ...]]
+    _is_named: ClassVar[bool]
+    _kind: ClassVar[RowKind]
+
+    def _values(self) -> list[Any]:
+        values: list[Any] = self.__dict__["values"]
+        return values
+
+    @classmethod
+    def _maker(cls) -> Callable[[tuple[Any, ...]], Row]:
+        return functools.partial(tuple.__new__, cls.__mro__[2])  # type: ignore[arg-type]  # the class of such rows
+
+    def __getitem__(self, key: Any) -> Any:
+        found = self._values()[self._index(key)]  # type: ignore[attr-defined]
+        return tuple(found) if isinstance(key, slice) else found
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._values())
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Row) or other._kind is not self._kind:
+            return False
+        has_columns = (other._fields, other._is_named) == (self._fields, self._is_named)
+        return has_columns and list(self) == list(other)  # type: ignore[call-overload, no-any-return]
+
+    def __hash__(self) -> int:
+        return hash(tuple(self))
+
+    def __add__(self, other: tuple[Any, ...]) -> tuple[Any, ...]:
+        return tuple(self) + tuple(other)
+
+    def _copied(self) -> Row:
+        return self._maker()(tuple(self))
+
+    def count(self, value: Any) -> int:
+        return self._values().count(value)
+
+    def index(self, *arguments: Any) -> int:
+        return self._values().index(*arguments)
+
+
+def _changed_class(cls: type[Row]) -> type[Row]:
+    found = _CHANGED_CLASSES.get(cls)
+    if found is None:
+        fields = {name: property(itemgetter(cls._positions[name])) for name in cls._fields if name in vars(cls)}
+        made = type("Row", (_Changed, cls), {"__slots__": (), **fields})
+        found = _CHANGED_CLASSES.setdefault(cls, made)
+    return found
+
+
+_CHANGED_CLASSES: dict[type[Row], type[Row]] = {}
 
 
 def row_class(names: tuple[str, ...], kind: RowKind = RowKind.INSERT) -> type[Row]:

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from flinkray.batches.batch import Batch
 from flinkray.pyflink.texts import line_texts
+from flinkray.pyflink.unavailable import unavailable
 from flinkray.types.records import SCALAR_COLUMN, Kind
 
 __all__ = [
@@ -24,6 +25,13 @@ __all__ = [
     "SerializationSchema",
     "SimpleStringSchema",
 ]
+
+
+__getattr__ = unavailable(
+    __name__,
+    "RowDataBulkWriterFactory",
+    "rows are Arrow's here; ParquetBulkWriters.for_row_type() and CsvBulkWriters.for_schema() make files of them",
+)
 
 
 class SerializationSchema(ABC):

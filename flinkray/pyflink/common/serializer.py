@@ -7,7 +7,7 @@ from typing import BinaryIO, Generic, TypeVar
 
 T = TypeVar("T")
 
-__all__ = ["TypeSerializer"]
+__all__ = ["TypeSerializer", "VoidNamespaceSerializer"]
 
 
 class TypeSerializer(ABC, Generic[T]):
@@ -19,3 +19,13 @@ class TypeSerializer(ABC, Generic[T]):
 
     @abstractmethod
     def deserialize(self, stream: BinaryIO) -> T: ...
+
+
+class VoidNamespaceSerializer(TypeSerializer[bytes]):
+    """Writes and reads nothing."""
+
+    def serialize(self, element: bytes, stream: BinaryIO) -> None:
+        pass
+
+    def deserialize(self, stream: BinaryIO) -> bytes:
+        return b""

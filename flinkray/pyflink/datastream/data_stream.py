@@ -18,6 +18,8 @@ from flinkray.pyflink.common.typeinfo import TypeInformation, type_information
 from flinkray.pyflink.datastream.accumulation import Accumulation
 from flinkray.pyflink.datastream.slot_sharing_group import SlotSharingGroup
 from flinkray.pyflink.texts import printed_texts
+from flinkray.pyflink.unavailable import unavailable
+from flinkray.state.descriptors import MapStateDescriptor
 from flinkray.streams import connected_streams, keyed_stream
 from flinkray.streams import data_stream as datastream
 from flinkray.streams.checks.known_types import KnownType
@@ -130,6 +132,15 @@ class DataStream(datastream.DataStream):
         return side
 
     # -- partitioning
+
+    def broadcast(  # type: ignore[override]
+        self,
+        broadcast_state_descriptor: MapStateDescriptor | None = None,
+        *other_broadcast_state_descriptors: MapStateDescriptor,
+    ) -> Any:
+        """Gives a BroadcastStream where there are descriptors, and else a stream that goes to every subtask."""
+        first = () if broadcast_state_descriptor is None else (broadcast_state_descriptor,)
+        return super().broadcast(*first, *other_broadcast_state_descriptors)
 
     def key_by(self, key_selector: Any, key_type: Any = None) -> KeyedStream:  # type: ignore[override]
         return KeyedStream(self, self._key_selector("key_by", (key_selector,), key_type))
@@ -251,4 +262,9 @@ def __getattr__(name: str) -> Any:
     # Windows need streams, which need windows.
     if name in ("AllWindowedStream", "WindowedStream"):
         return getattr(importlib.import_module("flinkray.pyflink.datastream.windowed_stream"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return _missing(name)
+
+
+_missing = unavailable(
+    __name__, "CachedDataStream", "results are not kept between jobs; write them with FileSink, or take them with to_arrow()"
+)

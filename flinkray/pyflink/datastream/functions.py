@@ -35,6 +35,8 @@ from flinkray.functions.interfaces import (
     WindowContext,
 )
 from flinkray.functions.interfaces import KeySelectorFunction as KeySelector
+from flinkray.pyflink.unavailable import unavailable
+from flinkray.state.descriptors import KeyedStateStore
 
 __all__ = [
     "AggregateFunction",
@@ -54,7 +56,9 @@ __all__ = [
     "KeyedBroadcastProcessFunction",
     "KeyedCoProcessFunction",
     "KeyedProcessFunction",
+    "KeyedStateStore",
     "MapFunction",
+    "NullByteKeySelector",
     "Partitioner",
     "ProcessAllWindowFunction",
     "ProcessFunction",
@@ -69,6 +73,18 @@ __all__ = [
 ]
 
 
+__getattr__ = unavailable(
+    __name__,
+    "AsyncFunctionDescriptor FunctionWrapper InternalAsyncFunction InternalIterableAllWindowFunction "
+    "InternalIterableProcessAllWindowFunction InternalIterableProcessWindowFunction InternalIterableWindowFunction "
+    "InternalProcessAllWindowContext InternalProcessWindowContext InternalSingleValueAllWindowFunction "
+    "InternalSingleValueProcessAllWindowFunction InternalSingleValueProcessWindowFunction "
+    "InternalSingleValueWindowFunction InternalWindowFunction JavaFunctionWrapper PassThroughAllWindowFunction "
+    "PassThroughWindowFunction ReduceFunctionWrapper",
+    "it is how PyFlink itself runs functions; give your own function to map(), reduce(), process() or apply()",
+)
+
+
 class _Context:
     """Stands for a context in annotations such as `ProcessWindowFunction.Context[TimeWindow]`."""
 
@@ -77,6 +93,9 @@ class _Context:
 
     def __getitem__(self, _parameters: Any) -> type:
         return self.protocol
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.protocol, name)
 
 
 class _Bracketed:
@@ -95,6 +114,13 @@ class Partitioner(Function, ABC):
 
     def __call__(self, key: Any, num_partitions: int) -> int:
         return self.partition(key, num_partitions)
+
+
+class NullByteKeySelector(KeySelector):
+    """Gives every value the same key."""
+
+    def get_key(self, value: Any) -> int:
+        return 0
 
 
 class ProcessFunction(functions.ProcessFunction):

@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from typing import Any, BinaryIO
 
 from flinkray.pyflink.common.serializer import TypeSerializer
+from flinkray.pyflink.unavailable import unavailable
 from flinkray.time.windows import CountWindow, GlobalWindow
 from flinkray.time.windows import Window as TimeWindow
 from flinkray.windows import assigners as windowing
@@ -71,6 +72,13 @@ __all__ = [
     "Window",
     "WindowAssigner",
 ]
+
+
+__getattr__ = unavailable(
+    __name__,
+    "Min WindowOperationDescriptor long_to_int_with_bit_mixing mod_inverse",
+    "it is how PyFlink itself runs windows; use window(), with an assigner and a trigger",
+)
 
 
 class Window(ABC):

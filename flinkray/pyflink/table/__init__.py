@@ -8,8 +8,9 @@ from __future__ import annotations
 from flinkray.pyflink.table.environment import Schema, StreamTableEnvironment, Table, TableDescriptor
 from flinkray.pyflink.table.types import DataTypes
 from flinkray.pyflink.unavailable import unavailable
+from flinkray.types.rows import Row, RowKind
 
-__all__ = ["DataTypes", "Schema", "StreamTableEnvironment", "Table", "TableDescriptor"]
+__all__ = ["DataTypes", "Row", "RowKind", "Schema", "StreamTableEnvironment", "Table", "TableDescriptor"]
 
 __getattr__ = unavailable(
     __name__,

@@ -8,7 +8,7 @@ __all__: list[str] = []
 
 __getattr__ = unavailable(
     __name__,
-    "FlinkKafkaConsumer FlinkKafkaProducer KafkaSource KafkaSourceBuilder KafkaSink KafkaSinkBuilder "
+    "FlinkKafkaConsumer FlinkKafkaConsumerBase FlinkKafkaProducer FlinkKafkaProducerBase KafkaSource KafkaSourceBuilder KafkaSink KafkaSinkBuilder "
     "Semantic KafkaTopicPartition KafkaOffsetsInitializer KafkaOffsetResetStrategy "
     "KafkaRecordSerializationSchema KafkaRecordSerializationSchemaBuilder KafkaTopicSelector",
     "its connector is a Java archive, and there is no Java here; "

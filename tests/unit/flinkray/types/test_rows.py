@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import copy
 import pickle
+from typing import Any
 
 import pytest
 
+from flinkray.batches.row_codec import RowEncoder, decode, snapshot
 from flinkray.types.rows import Row, RowKind, changelog_text, row_class
+from flinkray.types.type_info import Types
 
 
 def test_a_value_is_read_by_attribute_name_and_position() -> None:
@@ -166,3 +169,107 @@ def test_values_of_a_changelog_are_shown_with_their_kind(value: object, text: st
         value.set_row_kind(RowKind.UPDATE_BEFORE)
         assert repr(value) == text
         value.set_row_kind(RowKind.INSERT)  # rows of parameters are shared
+
+
+# -- rows that are changed
+
+
+def test_a_row_is_changed_by_name_position_and_slice() -> None:
+    row = Row(a=1, b=2, c=3)
+    row["a"], row[1], row[-1] = "x", [2], None
+    assert (row.a, row["b"], row[2], list(row), tuple(row)) == ("x", [2], None, ["x", [2], None], ("x", [2], None))
+    row[0:2] = (5, 6)
+    assert row == Row(a=5, b=6, c=None)
+    assert Row(a=5, b=6, c=None) == row
+    assert hash(row) == hash(Row(a=5, b=6, c=None))
+    assert row != Row(a=1, b=2, c=3)
+    assert row != (5, 6, None)
+    assert row.as_dict() == {**row} == {"a": 5, "b": 6, "c": None}
+    assert (row[0:2], row + (7,), row.count(5), row.index(6)) == ((5, 6), (5, 6, None, 7), 1, 1)
+    assert repr(row) == "Row(a=5, b=6, c=None)"
+    assert row._replace(a=0) == Row(a=0, b=6, c=None)
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda row: pickle.loads(pickle.dumps(row))])
+def test_a_copy_of_a_changed_row_is_a_row_of_its_own(copied: Any) -> None:
+    row = Row("a", 1)
+    row[0] = "b"
+    other = copied(row)
+    row[0] = "c"
+    assert other == Row("b", 1)
+    assert type(other) is type(Row("x", 2))
+
+
+def test_a_row_keeps_its_columns_when_it_is_changed() -> None:
+    row = Row(a=1)
+    with pytest.raises(KeyError, match="no column 'b'"):
+        row["b"] = 1
+    with pytest.raises(IndexError):
+        row[1] = 1
+    with pytest.raises(ValueError, match="1 values cannot become 2"):
+        row[:] = (1, 2)
+    with pytest.raises(AttributeError, match="columns are set by item"):
+        row.a = 2
+    assert row == Row(a=1)
+
+
+def test_a_row_gets_other_names() -> None:
+    row = Row("a", 1)
+    row.set_field_names(["name", "n"])
+    assert row == Row(name="a", n=1)
+    row["n"] = 2
+    row.set_field_names(["name", "count"])
+    assert (row.count, row == Row(name="a", count=2)) == (2, True)
+    with pytest.raises(ValueError, match="2 values cannot have 1 names"):
+        row.set_field_names(["only"])
+
+
+def test_a_row_with_names_has_its_columns_and_its_values() -> None:
+    row = Row(a=1)
+    assert "a" in row
+    assert 1 in row
+    assert "b" not in row
+    assert "f0" not in Row(1)
+
+
+@pytest.mark.parametrize("declared", [Types.ROW_NAMED(["a", "b"], [Types.LONG(), Types.STRING()]).record_type, None])
+def test_a_row_that_is_given_again_and_again_is_as_it_was_each_time(declared: Any) -> None:
+    encoder = RowEncoder("op", "1 of 1", declared)
+    if declared is None:
+        encoder.encode([Row(a=0, b="")], None)  # which tells the columns
+    values: list[Any] = []
+    append = encoder.appender(values)
+    row = Row(a=1, b="x")
+    append(row)
+    row["a"] = 2
+    append(row)
+    row["b"] = "y"
+    append(row)
+    append(Row(b="z", a=3))
+    assert decode(encoder.encode(values, None)) == [Row(a=1, b="x"), Row(a=2, b="x"), Row(a=2, b="y"), Row(a=3, b="z")]
+
+
+def test_rows_that_were_changed_are_encoded_as_they_are() -> None:
+    row = Row(a=1, b="x")
+    row["a"] = 2
+    assert decode(RowEncoder("op", "1 of 1", None).encode([row, Row(a=3, b="y")], None)) == [row, Row(a=3, b="y")]
+    nested = [(row, [row])]
+    assert decode(RowEncoder("op", "1 of 1", None).encode(nested, None)) == [({"a": 2, "b": "x"}, [{"a": 2, "b": "x"}])]
+    assert snapshot([row])[0] == row
+    assert snapshot([row])[0] is not row
+
+
+def test_a_changed_row_has_a_kind_and_keeps_it() -> None:
+    row = Row.of_kind(RowKind.DELETE, a=1)
+    row["a"] = 2
+    assert row == Row.of_kind(RowKind.DELETE, a=2)
+    assert row != Row(a=2)
+    row.set_row_kind(RowKind.UPDATE_AFTER)
+    row["a"] = 3
+    row.set_field_names(["b"])
+    assert (row, repr(row), row.get_row_kind()) == (
+        Row.of_kind(RowKind.UPDATE_AFTER, b=3),
+        "+U(b=3)",
+        RowKind.UPDATE_AFTER,
+    )
+    assert pickle.loads(pickle.dumps(row)) == row
