@@ -22,6 +22,7 @@ from typing import Any
 import pyarrow as pa
 
 from flinkray.batches.batch import Batch, inserts
+from flinkray.batches.conversions import converted, converts
 from flinkray.batches.pickling import ARROW_DATA, dumps
 from flinkray.batches.value_columns import PLAIN_TYPES, ROW_DICTS, decoded_form, to_array, to_values, types_of
 from flinkray.batches.wire_format import rows_without_columns
@@ -196,7 +197,8 @@ class RowEncoder:
         self._kind = declared.kind if declared else None
         self._names: list[str] = list(declared.schema.names) if declared else []
         self._types: dict[str, pa.DataType] = {f.name: f.type for f in declared.schema} if declared else {}
-        self._schema: pa.Schema | None = declared.schema if declared else None
+        self._schema: pa.Schema | None = declared.schema.remove_metadata() if declared else None
+        self._converts = declared is not None and converts(declared)
 
     @property
     def record_type(self) -> RecordType | None:
@@ -291,6 +293,9 @@ class RowEncoder:
             return [(SCALAR_COLUMN, values)]
         python_types = types_of(values)
         self._check_kinds(python_types, values, kinds)
+        if self._converts and list in python_types:
+            values = [tuple(value) if type(value) is list else value for value in values]
+            python_types = types_of(values)
         if python_types == {tuple} or (kind is Kind.TUPLE and all(issubclass(t, tuple) for t in python_types)):
             return self._tuple_columns(kind, values)
         if kind is Kind.TUPLE:
@@ -377,7 +382,7 @@ class RowEncoder:
         python_types = types_of(values)
         try:
             if known is not None and (self._is_declared or _is_plain_match(known, python_types)):
-                return to_array(values, known, python_types)
+                return self._declared_array(values, known, python_types)
             seen = infer_type(values)
             merged = seen if known is None else unify_types(known, seen)
             if merged is None:
@@ -392,6 +397,14 @@ class RowEncoder:
             self._types[name] = merged
             self._schema = None
         return array
+
+    def _declared_array(self, values: Sequence[Any], known: pa.DataType, python_types: set[type]) -> pa.Array:
+        try:
+            return to_array(values, known, python_types)
+        except Misfit:
+            if not self._converts:
+                raise
+        return to_array([converted(value, known) for value in values], known)
 
     def _current_schema(self) -> pa.Schema:
         if self._schema is None:

@@ -6,7 +6,7 @@ import csv
 import io
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
@@ -162,14 +162,19 @@ class CsvFiles(FileFormat):
         Nobody closes the file: a thread of Arrow's reads ahead, and might take what belongs to the file that is opened
         next, under the same descriptor. It is closed when neither the thread nor the reader has it any more.
         """
-        blocks = pa_csv.ReadOptions(block_size=block_bytes)
-        stream = open_stream(system, path)
+        blocks, stream = self._read_options(block_bytes), self._stream(system, path)
         try:
             return pa_csv.open_csv(stream, read_options=blocks, parse_options=self._parse, convert_options=options)
         except pa.ArrowInvalid as error:
             if "Empty CSV file" in str(error):
                 return None
             raise
+
+    def _read_options(self, block_bytes: int) -> pa_csv.ReadOptions:
+        return pa_csv.ReadOptions(block_size=block_bytes)
+
+    def _stream(self, system: fs.FileSystem, path: str) -> pa.NativeFile:
+        return open_stream(system, path)
 
     def splits(self, system: fs.FileSystem, path: str, size: int) -> list[tuple[int, int | None]]:
         return [(0, None)] if size else []
@@ -178,22 +183,36 @@ class CsvFiles(FileFormat):
         names = _present(self._header(split.filesystem, split.path), schema)
         read_as = pa.schema([field.with_type(_csv_type(field.type)) for field in schema])
         options = pa_csv.ConvertOptions(column_types=read_as, include_columns=names, **_NULLS)
-        for block_bytes in _csv_blocks():
-            try:
-                reader = self._open(split.filesystem, split.path, options, block_bytes)
-                for batch, after in _from_row(reader or iter(()), split, batch_rows):
-                    split = after
-                    yield batch, after
-                return
-            except pa.ArrowInvalid as error:
-                if not _is_row_longer_than_block(error, block_bytes):
-                    raise
+
+        def opened(block_bytes: int) -> Iterator[pa.RecordBatch]:
+            return iter(self._open(split.filesystem, split.path, options, block_bytes) or ())
+
+        yield from read_by_blocks(opened, split, batch_rows)
 
     def _header(self, system: fs.FileSystem, path: str) -> list[str]:
         """The names of all columns, which Arrow's reader does not tell when it is to read some of them."""
-        with open_stream(system, path) as stream:
+        with self._stream(system, path) as stream:
             lines = io.TextIOWrapper(stream, "utf-8-sig", errors="replace", newline="")
             return next(filter(None, csv.reader(lines, delimiter=self._delimiter)), [])
+
+
+def read_by_blocks(
+    opened: Callable[[int], Iterator[pa.RecordBatch]], split: FileSplit, batch_rows: int
+) -> Iterator[tuple[pa.RecordBatch, FileSplit]]:
+    """The rows of a CSV file, read with larger blocks where a row is longer than those before.
+
+    Args:
+        opened: the batches of the whole file, given how many bytes a block has.
+    """
+    for block_bytes in _csv_blocks():
+        try:
+            for batch, after in _from_row(opened(block_bytes), split, batch_rows):
+                split = after
+                yield batch, after
+            return
+        except pa.ArrowInvalid as error:
+            if not _is_row_longer_than_block(error, block_bytes):
+                raise
 
 
 def _csv_blocks() -> Iterator[int]:

@@ -6,6 +6,7 @@ The schemas are for sources and sinks of one's own: `serialize(value)` gives byt
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -85,10 +86,12 @@ class BulkWriterFactory:
 
     Args:
         schema: what rows are brought to; None: files have the rows' own types.
+        lines: makes lines of text of them, where the format is text.
     """
 
     format: str
     schema: pa.Schema | None = None
+    lines: Callable[[Batch], Batch] | None = None
 
 
 class Encoder:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from flinkray.batches.conversions import converting
 from flinkray.types import type_info as types_of_flinkray
 from flinkray.types.object_type import PICKLED
 from flinkray.types.records import Kind, RecordType, tuple_columns
@@ -30,6 +31,10 @@ class TypeInformation(types_of_flinkray.TypeInformation):
     def __init__(self, made: types_of_flinkray.TypeInformation, *arguments: Any) -> None:
         super().__init__(made.name, made.kind, made.arrow_type, made.contains_object)
         object.__setattr__(self, "_made_with", arguments)
+
+    @property
+    def record_type(self) -> RecordType:
+        return converting(super().record_type)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), self._made_with

@@ -211,13 +211,14 @@ class _BulkFormatBuilder(_Builder):
 
     def build(self) -> BucketedSink:
         factory = self._writer_factory
-        convert = _as_it_is if factory.schema is None else partial(_cast, factory.schema)
+        convert = _as_it_is if factory.schema is None else partial(_converted, factory)
         return self._sink(factory.format, convert, None)
 
 
 class FileSink:
     """Makes sinks; files become visible exactly once, with checkpoints and at the end of input."""
 
+    BaseBuilder = _Builder
     RowFormatBuilder = _RowFormatBuilder
     BulkFormatBuilder = _BulkFormatBuilder
 
@@ -271,6 +272,12 @@ def _python_format(pattern: str) -> str:
 
 def _as_it_is(batch: Batch, _operator: str) -> Batch:
     return batch
+
+
+def _converted(factory: BulkWriterFactory, batch: Batch, operator: str) -> Batch:
+    assert factory.schema is not None
+    cast = _cast(factory.schema, batch, operator)
+    return cast if factory.lines is None else factory.lines(cast)
 
 
 def _cast(schema: pa.Schema, batch: Batch, operator: str) -> Batch:

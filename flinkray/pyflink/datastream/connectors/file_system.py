@@ -97,4 +97,6 @@ class FileSourceBuilder:
 
     def build(self) -> file_source.FileSource:
         format = self._format
-        return file_source.FileSource(self._paths, format.name, format.schema, delimiter=format.delimiter)
+        if format.source is not None:
+            return format.source(self._paths)
+        return file_source.FileSource(self._paths, format.name, format.schema)

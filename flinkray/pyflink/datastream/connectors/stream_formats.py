@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
+
+from flinkray.connectors.files.paths import PathLike
+from flinkray.connectors.files.source import FileSource
 
 
 @dataclass(frozen=True)
@@ -13,7 +17,8 @@ class FileFormat:
 
     name: str
     schema: pa.Schema | None = None
-    delimiter: str = ","
+    source: Callable[[Sequence[PathLike]], FileSource] | None = None
+    """Makes the source of paths; None: a FileSource of that name and these columns."""
 
 
 class StreamFormat(FileFormat):

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import csv
-import io
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
 
-from flinkray.errors import InvalidProgramError
-from flinkray.functions.type_hints import arrow_type, record_type
+from flinkray.connectors.files.paths import PathLike
+from flinkray.connectors.files.source import FileSource
+from flinkray.functions.type_hints import record_type
 from flinkray.pyflink.common.serialization import BulkWriterFactory, DeserializationSchema, SerializationSchema
 from flinkray.pyflink.datastream.connectors.stream_formats import StreamFormat
+from flinkray.pyflink.datastream.formats.csv_files import CsvSchemaSource, csv_lines, quoted
+from flinkray.pyflink.datastream.formats.csv_schema import CsvSchema, CsvSchemaBuilder
 from flinkray.types.rows import Row
 from flinkray.pyflink.common.typeinfo import TypeInformation
 
@@ -25,92 +30,30 @@ __all__ = [
 ]
 
 
-class CsvSchema:
-    """Columns of CSV files. Made with `CsvSchema.builder()`."""
-
-    def __init__(self, schema: pa.Schema, separator: str) -> None:
-        self.schema = schema
-        self.separator = separator
-
-    @staticmethod
-    def builder() -> CsvSchemaBuilder:
-        return CsvSchemaBuilder()
-
-    def size(self) -> int:
-        return len(self.schema)
-
-
-class CsvSchemaBuilder:
-    """Files have a line of column names, `set_use_header()`; fields are quoted with " where they need it."""
-
-    def __init__(self) -> None:
-        self._columns: list[tuple[str, pa.DataType]] = []
-        self._separator = ","
-        self._has_header = False
-
-    def add_string_column(self, name: str) -> CsvSchemaBuilder:
-        return self._add(name, pa.string())
-
-    def add_boolean_column(self, name: str) -> CsvSchemaBuilder:
-        return self._add(name, pa.bool_())
-
-    def add_number_column(self, name: str, number_type: Any = None) -> CsvSchemaBuilder:
-        """Args: number_type: an Arrow or Python type, or one of `Types` or `DataTypes`; None: int64."""
-        return self._add(name, pa.int64() if number_type is None else arrow_type(number_type))
-
-    def add_columns_from(self, schema: CsvSchema) -> CsvSchemaBuilder:
-        self._columns.extend((field.name, field.type) for field in schema.schema)
-        return self
-
-    def clear_columns(self) -> CsvSchemaBuilder:
-        self._columns.clear()
-        return self
-
-    def set_column_separator(self, char: str) -> CsvSchemaBuilder:
-        self._separator = char
-        return self
-
-    def set_use_header(self, use: bool = True) -> CsvSchemaBuilder:
-        self._has_header = use
-        return self
-
-    def size(self) -> int:
-        return len(self._columns)
-
-    def build(self) -> CsvSchema:
-        if not self._has_header:
-            raise InvalidProgramError(
-                "CSV files are read with a line of column names: set_use_header(); lines without one are read with "
-                "StreamFormat.text_line_format(), and split in a map function"
-            )
-        return CsvSchema(pa.schema(self._columns), self._separator)
-
-    def _add(self, name: str, type: pa.DataType) -> CsvSchemaBuilder:
-        self._columns.append((name, type))
-        return self
-
-
 class CsvReaderFormat(StreamFormat):
     """The format of rows of CSV files, for `FileSource.for_record_stream_format`."""
 
     @staticmethod
     def for_schema(schema: CsvSchema) -> CsvReaderFormat:
-        return CsvReaderFormat("csv", schema.schema, schema.separator)
+        return CsvReaderFormat("csv", schema.schema, source=partial(_source, schema))
 
 
 class CsvBulkWriters:
     @staticmethod
     def for_schema(schema: Any = None) -> BulkWriterFactory:
-        """CSV files with a line of column names.
+        """CSV files.
 
         Args:
-            schema: a CsvSchema, or as `row_type` of ParquetBulkWriters.
+            schema: a CsvSchema: lines as it says, without one of names; or as `row_type` of ParquetBulkWriters: files
+                with a line of column names, and commas.
         """
         if isinstance(schema, CsvSchema):
-            if schema.separator != ",":
-                raise InvalidProgramError(f"CSV files are written with commas, not {schema.separator!r}")
-            return BulkWriterFactory("csv", schema.schema)
-        return BulkWriterFactory("csv", None if schema is None else record_type(schema).schema)
+            return BulkWriterFactory("text", schema.schema, partial(csv_lines, schema))
+        return BulkWriterFactory("csv", None if schema is None else record_type(schema).schema.remove_metadata())
+
+
+def _source(schema: CsvSchema, paths: Sequence[PathLike]) -> FileSource:
+    return CsvSchemaSource(paths, schema)
 
 
 class _Builder:
@@ -119,68 +62,132 @@ class _Builder:
     def __init__(self, type_info: TypeInformation) -> None:
         if type_info is None:
             raise TypeError("a type is needed: Types.ROW_NAMED([...], [...])")
-        self._schema = type_info.record_type.schema
-        self._delimiter = ","
-        self._quote = '"'
+        self._schema = CsvSchema(type_info.record_type.schema)
 
-    def set_field_delimiter(self, delimiter: str) -> Any:
-        self._delimiter = delimiter
-        return self
+    def set_array_element_delimiter(self, delimiter: str) -> Any:
+        """Sets what is between the elements of arrays, and the fields of rows within rows."""
+        return self._set(array_separator=delimiter)
+
+    def set_escape_character(self, c: str) -> Any:
+        return self._set(escape=c)
 
     def set_quote_character(self, c: str) -> Any:
-        self._quote = c
+        return self._set(quote=c)
+
+    def _set(self, **changes: Any) -> Any:
+        self._schema = replace(self._schema, **changes)
         return self
 
 
 class CsvRowDeserializationSchema(DeserializationSchema):
     """A line of CSV in bytes as a row. Made with `CsvRowDeserializationSchema.Builder(type_info).build()`."""
 
-    def __init__(self, schema: pa.Schema, delimiter: str, quote: str) -> None:
+    def __init__(self, schema: CsvSchema, ignores_errors: bool) -> None:
         self._schema = schema
-        self._delimiter = delimiter
-        self._quote = quote
+        self._ignores_errors = ignores_errors
 
-    def deserialize(self, message: bytes) -> Row:
-        """Empty fields are None, except of text."""
-        (fields,) = csv.reader([message.decode()], delimiter=self._delimiter, quotechar=self._quote)
-        if len(fields) != len(self._schema):
-            raise ValueError(f"{len(fields)} fields in place of {len(self._schema)}: {message[:200]!r}")
-        return Row(**{field.name: _parsed(text, field.type) for field, text in zip(self._schema, fields, strict=True)})
+    def deserialize(self, message: bytes) -> Row | None:
+        """Empty fields are None, except of text. None for a comment, and where errors are to be ignored for what is no
+        such row.
+
+        Raises:
+            ValueError: it is no such row.
+        """
+        if self._schema.has_comments and message.startswith(b"#"):
+            return None
+        try:
+            return self._row(message)
+        except (ValueError, pa.ArrowException, csv.Error):
+            if self._ignores_errors:
+                return None
+            raise
+
+    def _row(self, message: bytes) -> Row:
+        schema = self._schema
+        if schema.quote is None:
+            options: dict[str, Any] = {"quoting": csv.QUOTE_NONE}
+        else:
+            options = {"quotechar": schema.quote}
+        (fields,) = csv.reader(
+            [message.decode()], delimiter=schema.separator, escapechar=schema.escape, **options
+        )
+        if len(fields) != len(schema):
+            raise ValueError(f"{len(fields)} fields in place of {len(schema)}: {message[:200]!r}")
+        columns = zip(schema.schema, fields, strict=True)
+        return Row(**{field.name: self._parsed(text, field.type) for field, text in columns})
+
+    def _parsed(self, text: str, type: pa.DataType) -> Any:
+        if text == self._schema.null_text:
+            return None
+        if pa.types.is_string(type):
+            return text
+        if text == "":
+            return None
+        parts = text.split(self._schema.array_separator)
+        if pa.types.is_list(type):
+            return [self._parsed(part, type.value_type) for part in parts]
+        if pa.types.is_struct(type):
+            values = zip(type, parts, strict=True)
+            return Row(**{field.name: self._parsed(part, field.type) for field, part in values})
+        return pa.scalar(text).cast(type).as_py()
 
     class Builder(_Builder):
+        def __init__(self, type_info: TypeInformation) -> None:
+            super().__init__(type_info)
+            self._ignores_errors = False
+
+        def set_field_delimiter(self, delimiter: str) -> Any:
+            return self._set(separator=delimiter)
+
+        def set_allow_comments(self, allow_comments: bool) -> Any:
+            return self._set(has_comments=allow_comments)
+
+        def set_null_literal(self, null_literal: str) -> Any:
+            return self._set(null_text=null_literal)
+
+        def set_ignore_parse_errors(self, ignore_parse_errors: bool) -> Any:
+            self._ignores_errors = ignore_parse_errors
+            return self
+
         def build(self) -> CsvRowDeserializationSchema:
-            return CsvRowDeserializationSchema(self._schema, self._delimiter, self._quote)
+            return CsvRowDeserializationSchema(self._schema, self._ignores_errors)
 
 
 class CsvRowSerializationSchema(SerializationSchema):
     """A row as a line of CSV in bytes. Made with `CsvRowSerializationSchema.Builder(type_info).build()`."""
 
-    def __init__(self, delimiter: str, quote: str, terminator: str) -> None:
-        self._options = {"delimiter": delimiter, "quotechar": quote, "lineterminator": terminator}
+    def __init__(self, schema: CsvSchema) -> None:
+        self._schema = schema
 
     def serialize(self, value: Any) -> bytes:
-        line = io.StringIO()
-        texts = [str(item).lower() if isinstance(item, bool) else item for item in value]
-        csv.writer(line, **self._options).writerow(texts)  # type: ignore[arg-type]
-        return line.getvalue().encode()
+        return (self._schema.separator.join(map(self._text, value)) + self._schema.line_end).encode()
+
+    def _text(self, value: Any) -> str:
+        if value is None:
+            return self._schema.null_text or ""
+        text = self._plain(value)
+        return quoted(text, self._schema) if isinstance(value, str | tuple | list) else text
+
+    def _plain(self, value: Any) -> str:
+        if isinstance(value, tuple | list):
+            return self._schema.array_separator.join(map(self._plain, value))
+        return str(value).lower() if isinstance(value, bool) else str(value)
 
     class Builder(_Builder):
-        def __init__(self, type_info: TypeInformation) -> None:
-            super().__init__(type_info)
-            self._terminator = "\n"
+        def set_field_delimiter(self, c: str) -> Any:
+            return self._set(separator=c)
 
         def set_line_delimiter(self, delimiter: str) -> Any:
-            self._terminator = delimiter
-            return self
+            return self._set(line_end=delimiter)
 
         def disable_line_delimiter(self) -> Any:
             return self.set_line_delimiter("")
 
+        def disable_quote_character(self) -> Any:
+            return self._set(quote=None)
+
+        def set_null_literal(self, s: str) -> Any:
+            return self._set(null_text=s)
+
         def build(self) -> CsvRowSerializationSchema:
-            return CsvRowSerializationSchema(self._delimiter, self._quote, self._terminator)
-
-
-def _parsed(text: str, type: pa.DataType) -> Any:
-    if pa.types.is_string(type):
-        return text
-    return None if text == "" else pa.scalar(text).cast(type).as_py()
+            return CsvRowSerializationSchema(self._schema)

@@ -33,7 +33,7 @@ class ParquetBulkWriters:
                 rows' own.
             hadoop_config, utc_timestamp: taken for PyFlink's programs; there is no Hadoop, and times are as in Arrow.
         """
-        return BulkWriterFactory("parquet", None if row_type is None else record_type(row_type).schema)
+        return BulkWriterFactory("parquet", None if row_type is None else record_type(row_type).schema.remove_metadata())
 
 
 class ParquetColumnarRowInputFormat(BulkFormat):
@@ -53,4 +53,4 @@ class ParquetColumnarRowInputFormat(BulkFormat):
         is_utc_timestamp: bool = False,
         is_case_sensitive: bool = True,
     ) -> None:
-        super().__init__("parquet", record_type(row_type).schema)
+        super().__init__("parquet", record_type(row_type).schema.remove_metadata())
