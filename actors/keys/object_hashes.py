@@ -86,22 +86,28 @@ def _form(value: Any) -> Any:
     """What decides how a value is hashed: a name, the length of a tuple, or its class."""
     python_type = type(value)
     if python_type in _COLUMNS:
-        return python_type if python_type is not int or -(2**63) <= value < 2**63 else "wide int"
+        return python_type if python_type is not int or _is_word(value) else "wide int"
     if isinstance(value, enum.Enum) and not isinstance(value, int | str | float):
         return enum.Enum
     if isinstance(value, type):
         return type
     if isinstance(value, tuple):
         return len(value) or "no items"
-    for base in (bool, int, float, str, bytes):
+    for base in (int, float, str, bytes):
         if isinstance(value, base):
-            return base if base is not int or -(2**63) <= value < 2**63 else "wide int"
+            return base if base is not int or _is_word(value) else "wide int"
     for name, collection in _COLLECTIONS.items():
         if isinstance(value, collection):
             return name
     # By what it holds: a pickle of an object of the main script's has its class in it, which every run makes anew.
-    is_simple = python_type.__reduce_ex__ is object.__reduce_ex__ and python_type.__reduce__ is object.__reduce__
+    own: Any = python_type
+    is_simple = (own.__reduce_ex__, own.__reduce__) == (object.__reduce_ex__, object.__reduce__)
     return "state" if is_simple else python_type
+
+
+def _is_word(number: Any) -> bool:
+    """Whether it is a number of 64 bits, as a column of numbers has them."""
+    return -(2**63) <= int(number) < 2**63
 
 
 _COLLECTIONS: dict[str, Any] = {"list": list, "set": frozenset | set, "dict": dict}

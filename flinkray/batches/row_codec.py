@@ -210,17 +210,21 @@ class RowEncoder:
     @property
     def keeps_values(self) -> bool:
         """Whether `appender` gives the list's own `append`: nothing that is collected can change."""
-        return self._kind in (Kind.SCALAR, Kind.TUPLE) and all(map(_holds_immutable, self._types.values()))
+        # Where values are converted, a list may stand for a tuple.
+        kinds = (Kind.SCALAR,) if self._converts else (Kind.SCALAR, Kind.TUPLE)
+        return self._kind in kinds and all(map(_holds_immutable, self._types.values()))
 
     def appender(self, values: list[Any]) -> Callable[[Any], None]:
         """A function that collects results for `encode`: it appends to the list, with a copy of what could still
         change."""
         if self.keeps_values:
             return values.append
+        if self._kind is Kind.TUPLE and all(map(_holds_immutable, self._types.values())):
+            return lambda value: values.append(value if type(value) is tuple else snapshot(value))
         if self._kind is Kind.ROW and all(map(_holds_immutable, self._types.values())):
             own, append = row_class(tuple(self._names)), values.append
             # A plain tuple is the quickest copy of a row, and is encoded by position, too.
-            return lambda value: append(value + () if type(value) is own else _copied(value))
+            return lambda value: append(value + () if type(value) is own else _copied(value))  # noqa: RUF005  # iterating takes longer
         return lambda value: values.append(snapshot(value))
 
     def encode(self, values: Sequence[Any], timestamps: pa.Array | None, kinds: pa.Array | None = None) -> Batch:

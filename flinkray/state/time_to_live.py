@@ -53,7 +53,7 @@ class IncrementalCleanup:
 
     cleanup_size: int = 5
     """The number of keys that each access to the state looks at."""
-    run_cleanup_for_every_record: bool = False
+    runs_for_every_record: bool = False
     """Whether each record looks at as many, also where it does not access the state."""
 
     def __post_init__(self) -> None:
@@ -63,6 +63,10 @@ class IncrementalCleanup:
     def get_cleanup_size(self) -> int:
         """The number of keys that each access to the state looks at."""
         return self.cleanup_size
+
+    def run_cleanup_for_every_record(self) -> bool:
+        """Whether each record looks at as many keys, also where it does not access the state."""
+        return self.runs_for_every_record
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +106,9 @@ class TtlCleanup:
     rocksdb_compaction: RocksdbCompactionCleanup | None = None
     """None: the default, where cleaning up in the background is on."""
     is_in_background: bool = True
+
+    IncrementalCleanupStrategy: ClassVar = IncrementalCleanup
+    RocksdbCompactFilterCleanupStrategy: ClassVar = RocksdbCompactionCleanup
 
     def is_cleanup_in_background(self) -> bool:
         """Whether each backend cleans up in its own way, also where nothing is set for it."""

@@ -123,7 +123,6 @@ class _WindowedPair:
         return self
 
     def _apply(self, name: str, function: Any, declared: RecordType | None, known: KnownType) -> DataStream:
-        self._windows._check_default_trigger()
         settings = self._windows._settings
         factory = WindowCoGroupFactory(
             assigner=settings.assigner,
@@ -132,7 +131,7 @@ class _WindowedPair:
             allowed_lateness_ms=settings.allowed_lateness_ms,
             late_tag=settings.late_tag,
             output_type=declared,
-            trigger=settings.trigger,
+            trigger=self._windows._trigger(),
             evictor=settings.evictor,
         )
         keys = (self._first._key, self._second._key)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pyarrow as pa
 
 
-class ObjectType(pa.ExtensionType):
+class ObjectType(pa.ExtensionType):  # type: ignore[misc]
     """Python objects, which come out as they went in (`flinkray.batches.object_columns` makes and reads the columns).
 
     Args:
@@ -18,11 +20,14 @@ class ObjectType(pa.ExtensionType):
     def __hash__(self) -> int:
         return hash((type(self), self.storage_type))  # Arrow's class has none
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ObjectType, (self.storage_type,)  # the class has a name in what is kept; Arrow's own way names a method
+
     def __arrow_ext_serialize__(self) -> bytes:
         return b""
 
     @classmethod
-    def __arrow_ext_deserialize__(cls, storage_type: pa.DataType, serialized: bytes) -> ObjectType:  # noqa: ARG003
+    def __arrow_ext_deserialize__(cls, storage_type: pa.DataType, serialized: bytes) -> ObjectType:
         return cls(storage_type)
 
 

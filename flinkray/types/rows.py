@@ -43,7 +43,7 @@ class Row(tuple[Any, ...]):
     `f0`, `f1`, and it is matched with a declared type by position); `Person = Row("name", "age")` makes a constructor,
     `Person("Ann", 30)`, as in PyFlink. A column that is no Python identifier, or is called `as_dict`, is read by item.
 
-    Rows iterate over their values. `row["age"] = 31` and `row[1] = 31` change a row, `row._replace(age=31)` gives a
+    Rows iterate over their values. `row["age"] = 31` and `row[1] = 31` change a row, and `row._replace(age=31)` gives a
     changed copy. In a changelog a row has a kind, `Row.of_kind(RowKind.DELETE, name="Ann", age=30)`; without one it is
     an insert. Two rows are equal exactly when names, values and kinds are. The runtime makes rows through `row_class`,
     whose subclasses hold names and kind. A row is a tuple, and so as light; one that is changed becomes one of a class
@@ -244,7 +244,7 @@ class _Changed:
 
     @classmethod
     def _maker(cls) -> Callable[[tuple[Any, ...]], Row]:
-        return functools.partial(tuple.__new__, cls.__mro__[2])  # type: ignore[arg-type]  # the class of such rows
+        return functools.partial(tuple.__new__, cls.__mro__[2])  # the class of such rows
 
     def __getitem__(self, key: Any) -> Any:
         found = self._values()[self._index(key)]  # type: ignore[attr-defined]
@@ -257,7 +257,7 @@ class _Changed:
         if not isinstance(other, Row) or other._kind is not self._kind:
             return False
         has_columns = (other._fields, other._is_named) == (self._fields, self._is_named)
-        return has_columns and list(self) == list(other)  # type: ignore[call-overload, no-any-return]
+        return has_columns and list(self) == list(other)  # type: ignore[call-overload]
 
     def __hash__(self) -> int:
         return hash(tuple(self))

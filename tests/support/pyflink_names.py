@@ -1,7 +1,7 @@
 """Every public name of PyFlink's `common` and `datastream`, with its arguments, beside what is here under that name.
 
-`python -m tests.support.pyflink_names record WHEEL` makes the list anew, from the sources in PyFlink's wheel: nothing of
-it is imported.
+`python -m tests.support.pyflink_names record WHEEL` makes the list anew, from the sources in PyFlink's wheel, which are
+read and not run.
 """
 
 from __future__ import annotations
@@ -87,12 +87,18 @@ def difference(line: str) -> str | None:
             return None
         except AttributeError:
             return f"no {part}"
-    if "(" not in rest:
-        return None
-    return _difference_of_arguments(found, [each for each in arguments.split(", ") if each])
+    return None if "(" not in rest else _difference_of_arguments(found, arguments)
 
 
-def _difference_of_arguments(found: Any, theirs: list[str]) -> str | None:
+def difference_of_method(implementing: type, method: str) -> str | None:
+    """As `difference`, of a method such as `get_state(state_descriptor)` of a class that programs get objects of."""
+    name, _, arguments = method.removesuffix(")").partition("(")
+    found = getattr(implementing, name, None)
+    return f"no {name}" if found is None else _difference_of_arguments(found, arguments)
+
+
+def _difference_of_arguments(found: Any, arguments: str) -> str | None:
+    theirs = [each for each in arguments.split(", ") if each]
     try:
         ours = list(inspect.signature(found).parameters.values())
     except (TypeError, ValueError):
@@ -115,7 +121,11 @@ def _difference_of_arguments(found: Any, theirs: list[str]) -> str | None:
                 return f"{name} is required"
         elif not {inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL} <= kinds:
             return f"no argument {name}"
-    needed = [each.name for each in ours[len(theirs) :] if each.default is each.empty and each.kind is each.POSITIONAL_OR_KEYWORD]
+    needed = [
+        each.name
+        for each in ours[len(theirs) :]
+        if each.default is each.empty and each.kind is each.POSITIONAL_OR_KEYWORD
+    ]
     return f"{needed[0]} is required" if needed else None
 
 

@@ -89,6 +89,7 @@ from flinkray.latencies import LatencyStatistics
 from flinkray.pyflink.datastream.connectors.buckets import BucketedSink, Limits
 from flinkray.state.checkpoint_statistics import RestoredCheckpoint
 from flinkray.testing.scripted_source import Script
+from flinkray.types.object_type import PICKLED
 from flinkray.types.records import JobId, Timestamp
 from flinkray.types.rows import RowKind
 from flinkray.types.structs import Struct
@@ -111,6 +112,7 @@ def examples() -> dict[str, Any]:
         "batch": Batch(ROWS, Kind.ROW, pa.array([5, 7], pa.int64()), ROWS.select([0])),
         "batch at one time": Batch(ROWS, Kind.ROW, 12),
         "record type": RecordType(Kind.TUPLE, pa.schema({"f0": pa.list_(pa.decimal128(5, 2))})),
+        "record type with objects": RecordType(Kind.ROW, pa.schema({"any": PICKLED})),
         "given by a reader": (SourceBatch(Batch(ROWS), "split"), SourceProgress("split", Timestamp(7), True)),
         "redis": [RedisRows("mark", "sink", b"\xdd\0\0\0\0"), RedisSplit("orders", "5-0", None, is_begun=True)],
         "transactions": [KafkaTransaction("orders-0-7-0123456789ab", 4, 0)],

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,8 +17,6 @@ from actors.keys.state_tables import KeyedTables, state_rows
 from actors.operators.contract.operator import Operator, label_of
 from actors.operators.functions.shared_values import FrozenValues, SharedValues, decoded, encoded
 from actors.protocol.elements import CheckpointOptions
-from actors.state.backends import create_keyed_state
-from actors.state.keyed.backend import KeyedStateBackend
 from actors.state.snapshots.snapshot import KeyedTable, OperatorSnapshot, RestoredState
 from actors.user_code.errors import raise_attributed
 from actors.user_code.functions import TaskRuntimeContext, UserFunctions
@@ -32,6 +29,9 @@ from flinkray.functions.interfaces import as_callable
 from flinkray.functions.keyed import may_have_state
 from flinkray.transformations.operator_factories import ReduceFactory
 from flinkray.types.records import MAX_TIMESTAMP, Timestamp
+
+if TYPE_CHECKING:
+    from actors.state.keyed.backend import KeyedStateBackend
 
 _NOTHING = object()
 _STATE = "reduced"
@@ -53,7 +53,7 @@ class ReduceOperator(Operator):
         self._begin()
         self._shared: SharedValues[list[Any]] = SharedValues()
         has_state = may_have_state(self._factory.function)
-        self._backend: KeyedStateBackend | None = create_keyed_state(context) if has_state else None
+        self._backend: KeyedStateBackend | None = _state_of(context) if has_state else None
         """The function's own state; None: it cannot have any."""
         self._functions = UserFunctions(context, [self._factory.function])
 
@@ -76,15 +76,15 @@ class ReduceOperator(Operator):
             raise InvalidProgramError(f"{label_of(self.context)}: reduce needs key_by before it")
         columns = key_columns(batch, selector, label_of(self.context))
         ids = self._index.ids(columns)
-        set_keys = self._set_keys(columns)
+        values = self._with_keys(decode(batch), columns)
         self._reduced.extend([_NOTHING] * (len(self._index) - len(self._reduced)))
         self._own(ids)
         if self.context.is_batch:
-            self._reduce(ids.tolist(), decode(batch), set_keys, _drop)
+            self._reduce(ids.tolist(), values, _drop)
             self._note_times(ids, batch.timestamps)
             return
         results: list[Any] = []
-        self._reduce(ids.tolist(), decode(batch), set_keys, self._encoder.appender(results))
+        self._reduce(ids.tolist(), values, self._encoder.appender(results))
         self.output.emit(self._encoder.encode(results, batch.timestamps))
 
     def _note_times(self, ids: Ids, timestamps: pa.Array | None) -> None:
@@ -122,21 +122,21 @@ class ReduceOperator(Operator):
                 if self._reduced[key] is frozen[key]:
                     self._reduced[key] = copy_of(frozen[key])
 
-    def _set_keys(self, columns: pa.RecordBatch) -> Iterable[None]:
-        """Sets the current key of the function's state to each row's, a row per step."""
+    def _with_keys(self, values: list[Any], columns: pa.RecordBatch) -> Iterable[Any]:
+        """The values; the key of each is the current one of the function's state while it is in use."""
         backend = self._backend
         if backend is None:
-            return itertools.repeat(None)
+            return values
         keys = hashable_keys(columns, label_of(self.context))
-        return map(backend.set_current_key, keys, key_groups(columns, self.context.max_parallelism).tolist())
+        groups = key_groups(columns, self.context.max_parallelism).tolist()
+        set_keys = map(backend.set_current_key, keys, groups)
+        return (value for _, value in zip(set_keys, values, strict=True))
 
-    def _reduce(
-        self, ids: list[int], values: list[Any], set_keys: Iterable[None], append: Callable[[Any], None]
-    ) -> None:
+    def _reduce(self, ids: list[int], values: Iterable[Any], append: Callable[[Any], None]) -> None:
         function, reduced, form = self._function, self._reduced, self._form
         value: Any = None
         try:
-            for key, value, _ in zip(ids, values, set_keys, strict=False):
+            for key, value in zip(ids, values, strict=True):
                 before = reduced[key]
                 after = value if before is _NOTHING else form(function(before, value))
                 reduced[key] = after
@@ -180,6 +180,12 @@ class ReduceOperator(Operator):
         finally:
             if self._backend is not None:
                 self._backend.close()
+
+
+def _state_of(context: Any) -> KeyedStateBackend:
+    from actors.state.backends import create_keyed_state  # which takes long, and few functions need
+
+    return create_keyed_state(context)
 
 
 def _drop(_value: Any) -> None:

@@ -78,7 +78,7 @@ class HashMapState(KeyedState):
         self._ttl_ms: int = 0 if ttl is None else ttl.ttl_ms
         cleanup = None if ttl is None else ttl.cleanup_strategies.get_incremental_cleanup_strategy()
         self._cleanup_size = 0 if cleanup is None else cleanup.cleanup_size
-        self.is_cleaned_for_every_record = cleanup is not None and cleanup.run_cleanup_for_every_record
+        self.is_cleaned_for_every_record = cleanup is not None and cleanup.runs_for_every_record
         self._tables = _GroupTables(owned, current, where)
         self._frozen: tuple[FrozenTables, ...] = ()
         self._frozen_lock = threading.Lock()

@@ -63,10 +63,12 @@ class TaskRestoring:
                 exchange = chain.exchanges[gate_index] if each.is_shared else None
                 output = chain.head_input(self._deployment.gates[gate_index].input_index)
                 partitioner = OpenedPartitioner(chain.head.context, exchange)
-                partitioner.open()
-                for batch in read_in_flight(self._reader.read(self._restore, each)):
-                    output.emit(batch if exchange is None else self._own_rows(batch, exchange))
-                partitioner.close()
+                try:
+                    partitioner.open()
+                    for batch in read_in_flight(self._reader.read(self._restore, each)):
+                        output.emit(batch if exchange is None else self._own_rows(batch, exchange))
+                finally:
+                    partitioner.close()
 
     def _own_rows(self, batch: Batch, exchange: Partitioner) -> Batch:
         """The rows of a batch that the exchange brings to this subtask."""

@@ -88,8 +88,8 @@ class ExecutionConfig:
     def has_auto_generated_uids_enabled(self) -> bool:
         return bool(self._kept.get("auto generated uids", True))
 
-    # -- what says how Flink's JVM handles objects and ends threads is kept, and means nothing here: records are Arrow's,
-    # or pickled
+    # -- what says how Flink's JVM handles objects and ends threads is kept, and means nothing here, as records are
+    # Arrow's, or pickled
 
     def enable_closure_cleaner(self) -> ExecutionConfig:
         return self._set("closure cleaner", True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from flinkray.config.options import (
     FAILURE_RATE_DELAY,
     FAILURE_RATE_FAILURES,
@@ -23,8 +25,9 @@ class _Made(RestartStrategyConfiguration):
         super().__init__(made.type, made.settings)
 
     def __eq__(self, other: object) -> bool:
-        is_strategy = isinstance(other, RestartStrategyConfiguration)
-        return is_strategy and (self.type, self.settings) == (other.type, other.settings)
+        if not isinstance(other, RestartStrategyConfiguration):
+            return False
+        return (self.type, self.settings) == (other.type, other.settings)
 
     __hash__ = None  # type: ignore[assignment]  # its settings are a dict, as those of its base
 
@@ -97,7 +100,11 @@ class RestartStrategies(restart_strategies.RestartStrategies):
         return _FailureRate(failure_rate, failure_interval, delay_interval)
 
 
-_CLASSES: dict[str, type[_Made]] = {"none": _NoRestart, "fixed-delay": _FixedDelay, "failure-rate": _FailureRate}
+_CLASSES: dict[str, Callable[..., _Made]] = {
+    "none": _NoRestart,
+    "fixed-delay": _FixedDelay,
+    "failure-rate": _FailureRate,
+}
 
 
 def restart_strategy_of(strategy: RestartStrategyConfiguration) -> RestartStrategyConfiguration:

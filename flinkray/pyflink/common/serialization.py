@@ -68,16 +68,25 @@ class ByteArraySchema(SerializationSchema, DeserializationSchema):
         return message
 
 
+@dataclass(frozen=True)
 class RowFieldExtractorSchema(SerializationSchema):
-    """Writes one field of rows, which holds bytes."""
+    """Writes one field of rows: bytes as they are, anything else as text; nothing where the row or its field is None.
 
-    def __init__(self, field_index: int) -> None:
-        if field_index < 0:
-            raise ValueError(f"field_index must be 0 or more, got {field_index}")
-        self._field_index = field_index
+    Raises:
+        ValueError: the index is below 0.
+    """
+
+    field_index: int
+
+    def __post_init__(self) -> None:
+        if self.field_index < 0:
+            raise ValueError(f"Field index must be non-negative, got {self.field_index}")
 
     def serialize(self, value: Any) -> bytes:
-        return bytes(value[self._field_index])
+        found = None if value is None else value[self.field_index]
+        if found is None:
+            return b""
+        return bytes(found) if isinstance(found, bytes | bytearray) else str(found).encode()
 
 
 @dataclass(frozen=True)

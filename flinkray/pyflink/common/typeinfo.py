@@ -194,7 +194,11 @@ class LocalTimeTypeInfo(TypeInformation):
         LOCAL_DATE_TIME = 2
 
     def __init__(self, time_type: TimeType) -> None:
-        types = (types_of_flinkray.Types.SQL_DATE(), types_of_flinkray.Types.SQL_TIME(), types_of_flinkray.Types.SQL_TIMESTAMP())
+        types = (
+            types_of_flinkray.Types.SQL_DATE(),
+            types_of_flinkray.Types.SQL_TIME(),
+            types_of_flinkray.Types.SQL_TIMESTAMP(),
+        )
         super().__init__(types[time_type.value], time_type)
 
     def __repr__(self) -> str:
@@ -257,7 +261,9 @@ class ListTypeInfo(_OfElements):
 class MapTypeInfo(TypeInformation):
     __slots__ = ()
 
-    def __init__(self, key_type_info: types_of_flinkray.TypeInformation, value_type_info: types_of_flinkray.TypeInformation) -> None:
+    def __init__(
+        self, key_type_info: types_of_flinkray.TypeInformation, value_type_info: types_of_flinkray.TypeInformation
+    ) -> None:
         super().__init__(types_of_flinkray.Types.MAP(key_type_info, value_type_info), key_type_info, value_type_info)
 
     def _identity(self) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from flinkray.functions.interfaces import TimerService
 from flinkray.pyflink.datastream.async_data_stream import AsyncDataStream
+from flinkray.pyflink.datastream.checkpoint_config import CheckpointConfig
 from flinkray.pyflink.datastream.data_stream import (
     BroadcastConnectedStream,
     BroadcastStream,
@@ -65,7 +66,7 @@ from flinkray.state.backends import (
     PredefinedOptions,
     StateBackend,
 )
-from flinkray.state.checkpoint_config import CheckpointConfig, CheckpointingMode, ExternalizedCheckpointRetention
+from flinkray.state.checkpoint_config import CheckpointingMode, ExternalizedCheckpointRetention
 from flinkray.state.checkpoint_config import ExternalizedCheckpointRetention as ExternalizedCheckpointCleanup
 from flinkray.streams.settings.environment_settings import RuntimeExecutionMode
 

@@ -111,7 +111,7 @@ class DataStream(datastream.DataStream):
         if wrong or not field_indexes:
             raise InvalidProgramError(f"project: tuples of {width} fields have the positions 0 to {width - 1}: {wrong}")
         types = [known.schema.field(index).type for index in field_indexes]
-        return self.map(lambda value: tuple([value[index] for index in field_indexes]), types)
+        return self.map(lambda value: tuple([value[index] for index in field_indexes]), types).name("Projection")
 
     def assign_timestamps_and_watermarks(self, watermark_strategy: WatermarkStrategy) -> DataStream:
         return _as_pyflink(super().assign_timestamps_and_watermarks(watermark_strategy))
@@ -133,7 +133,7 @@ class DataStream(datastream.DataStream):
 
     # -- partitioning
 
-    def broadcast(  # type: ignore[override]
+    def broadcast(
         self,
         broadcast_state_descriptor: MapStateDescriptor | None = None,
         *other_broadcast_state_descriptors: MapStateDescriptor,
@@ -266,5 +266,7 @@ def __getattr__(name: str) -> Any:
 
 
 _missing = unavailable(
-    __name__, "CachedDataStream", "results are not kept between jobs; write them with FileSink, or take them with to_arrow()"
+    __name__,
+    "CachedDataStream",
+    "results are not kept between jobs; write them with FileSink, or take them with to_arrow()",
 )

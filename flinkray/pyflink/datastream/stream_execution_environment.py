@@ -18,6 +18,7 @@ from flinkray.pyflink.common.configuration import Configuration
 from flinkray.pyflink.common.execution_config import ExecutionConfig
 from flinkray.pyflink.common.job_client import JobClient
 from flinkray.pyflink.common.restart_strategy import RestartStrategyConfiguration, restart_strategy_of
+from flinkray.pyflink.datastream.checkpoint_config import CheckpointConfig
 from flinkray.pyflink.datastream.data_stream import DataStream, declared
 from flinkray.pyflink.datastream.execution_plan import json_plan, operators_of
 from flinkray.pyflink.datastream.slot_sharing_group import SlotSharingGroup
@@ -39,6 +40,7 @@ class StreamExecutionEnvironment(environment.StreamExecutionEnvironment):
         super().__init__(configuration)
         self._slot_sharing_groups: dict[str, SlotSharingGroup] = {}
         self._execution_config = ExecutionConfig(self._configuration)
+        self._checkpoint_config = CheckpointConfig(self._configuration)
 
     @classmethod
     def get_execution_environment(
@@ -109,6 +111,10 @@ class StreamExecutionEnvironment(environment.StreamExecutionEnvironment):
         """Does nothing: nothing is left open between jobs."""
 
     # -- settings
+
+    def get_checkpoint_interval(self) -> int:
+        """Milliseconds between the starts of checkpoints; -1: there are none."""
+        return self.checkpoint_config.get_checkpoint_interval()
 
     def get_restart_strategy(self) -> RestartStrategyConfiguration:
         return restart_strategy_of(super().get_restart_strategy())

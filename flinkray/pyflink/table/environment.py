@@ -11,10 +11,10 @@ import pyarrow as pa
 from flinkray.connectors.datagen.source import DataGenSource, RandomField, SequenceField
 from flinkray.connectors.datagen.source import Field as GeneratedField
 from flinkray.errors import InvalidProgramError
+from flinkray.pyflink.common.typeinfo import TypeInformation
 from flinkray.pyflink.datastream.data_stream import DataStream
 from flinkray.pyflink.datastream.stream_execution_environment import StreamExecutionEnvironment
 from flinkray.time.watermarks import WatermarkStrategy
-from flinkray.pyflink.common.typeinfo import TypeInformation
 
 __all__ = ["Schema", "StreamTableEnvironment", "Table", "TableDescriptor"]
 

@@ -12,6 +12,5 @@ __getattr__ = unavailable(
     "KafkaStreamSetSubscriber KafkaStreamSubscriber StreamPatternSubscriber "
     "SingleClusterTopicMetadataService",
     "its connector is a Java archive, and there is no Java here; "
-    "read Kafka from Python, in a Source of your own (flinkray.Source), or "
-    "through Spark: env.from_spark_stream(spark.readStream.format('kafka')...)",
+    "flinkray.KafkaSource reads the topics of one cluster, and union() several streams",
 )

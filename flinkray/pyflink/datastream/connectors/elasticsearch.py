@@ -8,7 +8,8 @@ __all__: list[str] = []
 
 __getattr__ = unavailable(
     __name__,
-    "FlushBackoffType ElasticsearchEmitter ElasticsearchSinkBuilderBase Elasticsearch6SinkBuilder Elasticsearch7SinkBuilder ElasticsearchSink",
+    "FlushBackoffType ElasticsearchEmitter ElasticsearchSinkBuilderBase Elasticsearch6SinkBuilder "
+    "Elasticsearch7SinkBuilder ElasticsearchSink",
     "its connector is a Java archive, and there is no Java here; "
     "index with Elasticsearch's Python client, in a Sink of your own (flinkray.Sink)",
 )

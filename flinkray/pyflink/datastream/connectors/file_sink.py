@@ -218,7 +218,6 @@ class _BulkFormatBuilder(_Builder):
 class FileSink:
     """Makes sinks; files become visible exactly once, with checkpoints and at the end of input."""
 
-    BaseBuilder = _Builder
     RowFormatBuilder = _RowFormatBuilder
     BulkFormatBuilder = _BulkFormatBuilder
 

@@ -14,11 +14,11 @@ from flinkray.connectors.files.paths import PathLike
 from flinkray.connectors.files.source import FileSource
 from flinkray.functions.type_hints import record_type
 from flinkray.pyflink.common.serialization import BulkWriterFactory, DeserializationSchema, SerializationSchema
+from flinkray.pyflink.common.typeinfo import TypeInformation
 from flinkray.pyflink.datastream.connectors.stream_formats import StreamFormat
 from flinkray.pyflink.datastream.formats.csv_files import CsvSchemaSource, csv_lines, quoted
 from flinkray.pyflink.datastream.formats.csv_schema import CsvSchema, CsvSchemaBuilder
 from flinkray.types.rows import Row
-from flinkray.pyflink.common.typeinfo import TypeInformation
 
 __all__ = [
     "CsvBulkWriters",
@@ -108,9 +108,7 @@ class CsvRowDeserializationSchema(DeserializationSchema):
             options: dict[str, Any] = {"quoting": csv.QUOTE_NONE}
         else:
             options = {"quotechar": schema.quote}
-        (fields,) = csv.reader(
-            [message.decode()], delimiter=schema.separator, escapechar=schema.escape, **options
-        )
+        (fields,) = csv.reader([message.decode()], delimiter=schema.separator, escapechar=schema.escape, **options)
         if len(fields) != len(schema):
             raise ValueError(f"{len(fields)} fields in place of {len(schema)}: {message[:200]!r}")
         columns = zip(schema.schema, fields, strict=True)

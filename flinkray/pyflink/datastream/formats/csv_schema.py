@@ -1,4 +1,4 @@
-"""What PyFlink's CsvSchema says of CSV files: their columns, by position, and the characters between and around them."""
+"""What PyFlink's CsvSchema says of CSV files: columns, by position, and the characters between and around values."""
 
 from __future__ import annotations
 

@@ -9,8 +9,8 @@ from decimal import Decimal
 from typing import Any
 
 from flinkray.pyflink.common.serialization import DeserializationSchema, SerializationSchema
-from flinkray.types.rows import Row
 from flinkray.pyflink.common.typeinfo import TypeInformation
+from flinkray.types.rows import Row
 
 __all__ = ["JsonRowDeserializationSchema", "JsonRowSerializationSchema"]
 

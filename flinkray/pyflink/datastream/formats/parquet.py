@@ -33,7 +33,9 @@ class ParquetBulkWriters:
                 rows' own.
             hadoop_config, utc_timestamp: taken for PyFlink's programs; there is no Hadoop, and times are as in Arrow.
         """
-        return BulkWriterFactory("parquet", None if row_type is None else record_type(row_type).schema.remove_metadata())
+        return BulkWriterFactory(
+            "parquet", None if row_type is None else record_type(row_type).schema.remove_metadata()
+        )
 
 
 class ParquetColumnarRowInputFormat(BulkFormat):

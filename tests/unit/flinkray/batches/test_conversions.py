@@ -85,6 +85,18 @@ def test_flinkrays_own_types_convert_nothing_that_is_lost(value: Any, declared: 
         encoded([value], declared)
 
 
+def test_a_list_that_is_given_again_and_again_is_as_it_was_each_time() -> None:
+    encoder = RowEncoder("op", "1 of 1", PAIR.record_type)
+    values: list[Any] = []
+    append = encoder.appender(values)
+    pair = [1, 2.0]
+    append(pair)
+    pair[0] = 3
+    append(pair)
+    append((4, 5.0))
+    assert decode(encoder.encode(values, None)) == [(1, 2.0), (3, 2.0), (4, 5.0)]
+
+
 def test_a_type_converts_after_it_has_travelled() -> None:
     assert converts(pickle.loads(pickle.dumps(PAIR.record_type)))
     assert pickle.loads(pickle.dumps(RowTypeInfo([INT], ["a"]))) == PyFlinkTypes.ROW_NAMED(["b"], [INT])

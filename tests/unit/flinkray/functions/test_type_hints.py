@@ -17,8 +17,8 @@ import pytest
 from flinkray.errors import InvalidProgramError
 from flinkray.functions.interfaces import FlatMapFunction, MapFunction
 from flinkray.functions.type_hints import arrow_type, from_annotation, record_type, scalar_type
-from flinkray.types.records import Kind, OutputTag, RecordType
 from flinkray.types.object_type import PICKLED
+from flinkray.types.records import Kind, OutputTag, RecordType
 from flinkray.types.type_info import OBJECT_TYPE, Types
 
 

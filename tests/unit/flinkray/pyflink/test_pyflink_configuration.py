@@ -34,7 +34,10 @@ def test_made_up_keys_are_kept_by_type() -> None:
     assert configuration.get_boolean("bool", False) is True
     assert configuration.get_float("float", 0.0) == 0.5
     assert configuration.get_bytearray("bytes", bytearray()) == bytearray(b"abc")
-    assert (configuration.get_string("none", None), configuration.get_bytearray("none", bytearray(b"x"))) == (None, b"x")
+    assert (configuration.get_string("none", None), configuration.get_bytearray("none", bytearray(b"x"))) == (
+        None,
+        b"x",
+    )
     assert configuration.key_set() == {*given, "bytes"}
     values: dict[str, Any] = {}
     configuration.add_all_to_dict(values)

@@ -8,7 +8,8 @@ import pytest
 
 import flinkray
 from flinkray.errors import ConfigurationError, InvalidProgramError
-from flinkray.pyflink.common import Configuration, ExecutionConfig, RestartStrategies, Types
+from flinkray.pyflink.common import Configuration, ExecutionConfig, RestartStrategies, Row, Types
+from flinkray.pyflink.common.serialization import RowFieldExtractorSchema
 from flinkray.pyflink.common.typeinfo import (
     BasicArrayTypeInfo,
     BasicType,
@@ -29,6 +30,7 @@ from flinkray.pyflink.common.typeinfo import (
     TypeInformation,
 )
 from flinkray.pyflink.datastream import (
+    CheckpointConfig,
     EmbeddedRocksDBStateBackend,
     FileSystemCheckpointStorage,
     JobManagerCheckpointStorage,
@@ -83,7 +85,7 @@ def test_types_of_rows_are_equal_whatever_their_names() -> None:
 
 def test_types_are_flinkrays() -> None:
     assert flinkray.Types.INT() == INT
-    assert INT == flinkray.Types.INT()
+    assert [flinkray.Types.INT()] == [INT]
     assert Types.LIST(STRING).arrow_type == flinkray.Types.LIST(flinkray.Types.STRING()).arrow_type
     assert LocalTimeTypeInfo(LocalTimeTypeInfo.TimeType.LOCAL_DATE).arrow_type == DateTypeInfo().arrow_type
 
@@ -179,3 +181,25 @@ def test_a_program_without_uids_is_refused_where_none_are_to_be_made(executor: F
         env.execute()
     env.from_collection([1]).uid("numbers").print().uid("printed")
     env.execute()
+
+
+def test_a_field_of_a_row_is_written_as_bytes() -> None:
+    schema = RowFieldExtractorSchema(1)
+    values = [Row("k", "v"), Row("k", 42), Row("k", b"\x00"), Row("k", None), None]
+    assert [schema.serialize(value) for value in values] == [b"v", b"42", b"\x00", b"", b""]
+    assert schema == RowFieldExtractorSchema(1)
+    assert hash(schema) != hash(RowFieldExtractorSchema(2))
+    with pytest.raises(ValueError, match="Field index must be non-negative"):
+        RowFieldExtractorSchema(-1)
+
+
+def test_an_environment_without_checkpoints_has_no_interval(executor: FakeExecutor) -> None:
+    assert executor is not None
+    env = StreamExecutionEnvironment.get_execution_environment()
+    config = env.get_checkpoint_config()
+    assert isinstance(config, CheckpointConfig)
+    assert (env.get_checkpoint_interval(), config.get_checkpoint_interval()) == (-1, -1)
+    config.set_checkpoint_interval(1_000)
+    assert env.get_checkpoint_interval() == 1_000
+    config.set_checkpoint_storage(FileSystemCheckpointStorage("/there", 7))
+    assert (config.directory, config.inline_state_bytes) == ("/there", 7)

@@ -185,7 +185,7 @@ def test_a_row_is_changed_by_name_position_and_slice() -> None:
     assert row != Row(a=1, b=2, c=3)
     assert row != (5, 6, None)
     assert row.as_dict() == {**row} == {"a": 5, "b": 6, "c": None}
-    assert (row[0:2], row + (7,), row.count(5), row.index(6)) == ((5, 6), (5, 6, None, 7), 1, 1)
+    assert (row[0:2], row.__add__((7,)), row.count(5), row.index(6)) == ((5, 6), (5, 6, None, 7), 1, 1)
     assert repr(row) == "Row(a=5, b=6, c=None)"
     assert row._replace(a=0) == Row(a=0, b=6, c=None)
 
