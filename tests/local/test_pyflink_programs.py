@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from flinkray import Count, col
 from flinkray.pyflink.common import Configuration, Row, Types
 from flinkray.pyflink.datastream import (
     EmbeddedRocksDBStateBackend,
@@ -75,6 +76,28 @@ def test_keys_may_change_their_type_from_batch_to_batch(
     found = collected(pairs.key_by(lambda pair: pair[0]).reduce(lambda a, b: (a[0], a[1] + b[1])))
     for key in KEYS:
         assert (key, 2) in found
+
+
+PEOPLE = Types.ROW_NAMED(["name", "n"], [Types.STRING(), Types.LONG()])
+
+
+@pytest.mark.parametrize(
+    "aggregated",
+    [lambda keyed: keyed.aggregate(rows=Count()), lambda keyed: keyed.count_window(1).aggregate(rows=Count())],
+    ids=["running", "in windows"],
+)
+def test_aggregates_of_flinkray_have_columns_of_the_types_that_keys_have(env, aggregated):
+    stream = env.from_collection([Row("x", 1), Row("y", 2)], PEOPLE)
+
+    by_name = aggregated(stream.key_by(lambda row: row.name))
+    by_both = aggregated(stream.key_by(lambda row: (row.name, row.n)))
+
+    assert by_name.where(col("key") == "x").select("key", "rows").to_arrow().to_pylist() == [{"key": "x", "rows": 1}]
+    both = by_both.select("key_0", "key_1", "rows").to_arrow().to_pylist()
+    assert sorted(both, key=str) == [
+        {"key_0": "x", "key_1": 1, "rows": 1},
+        {"key_0": "y", "key_1": 2, "rows": 1},
+    ]
 
 
 # -- functions

@@ -30,7 +30,7 @@ from flinkray.streams.results import CollectedRows as CloseableIterator
 from flinkray.time.watermarks import WatermarkStrategy
 from flinkray.transformations.operator_factories import OperatorFactory, SinkFactory
 from flinkray.transformations.partitioning import Partitioner
-from flinkray.types.keys import KeySelector
+from flinkray.types.keys import FunctionKey, KeySelector
 from flinkray.types.records import Kind, OutputTag
 
 if TYPE_CHECKING:
@@ -192,6 +192,10 @@ class KeyedStream(DataStream, keyed_stream.KeyedStream):
     def reduce(self, func: Any) -> DataStream:  # type: ignore[override]
         return _as_pyflink(keyed_stream.KeyedStream.reduce(self, func))
 
+    def aggregate(self, **aggregates: Any) -> DataStream:
+        """flinkray's running aggregates, which PyFlink does not have; the keys in their rows are as flinkray's."""
+        return DataStream.of(keyed_stream.KeyedStream.aggregate(self._with_inferred_keys(), **aggregates))
+
     def sum(self, position_to_sum: int | str = 0) -> DataStream:
         return self._accumulated("sum", position_to_sum)
 
@@ -216,6 +220,13 @@ class KeyedStream(DataStream, keyed_stream.KeyedStream):
         from flinkray.pyflink.datastream.windowed_stream import WindowedStream
 
         return WindowedStream(self, count_assigner(size, slide or None))
+
+    def _with_inferred_keys(self) -> KeyedStream:
+        """This stream, for results that have the keys as columns: an undeclared type of keys is the type they have."""
+        key = self._key_selector_of_stream
+        if isinstance(key, FunctionKey) and key.key_type is not None and key.key_type.kind is Kind.OBJECT:
+            return KeyedStream(self._before_key, FunctionKey(key.function))
+        return self
 
     def _accumulated(self, mode: str, position: int | str) -> DataStream:
         """Aggregates by columns where there are some. The type stays the stream's own, as in PyFlink."""

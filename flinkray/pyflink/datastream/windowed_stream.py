@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import TYPE_CHECKING, Any, Self
 
 from flinkray.pyflink.common.typeinfo import TypeInformation
-from flinkray.pyflink.datastream.data_stream import DataStream, declared
+from flinkray.pyflink.datastream.data_stream import DataStream, KeyedStream, declared
 from flinkray.streams import all_windowed_stream, windowed_stream
 from flinkray.streams.window_operations import WindowOperations
 from flinkray.types.records import OutputTag
+from flinkray.windows.aggregates import Aggregate
 
 if TYPE_CHECKING:
     from flinkray.pyflink.datastream.stream_execution_environment import StreamExecutionEnvironment
@@ -62,6 +64,14 @@ class WindowedStream(_Windows, windowed_stream.WindowedStream):
 
     def apply(self, window_function: Any, output_type: Any = None) -> DataStream:
         return DataStream.of(super().apply(window_function, declared(output_type)))
+
+    def _built_in(self, aggregates: dict[str, Aggregate]) -> DataStream:
+        """flinkray's aggregates, which PyFlink does not have: their rows have the keys as columns."""
+        assert isinstance(self._stream, KeyedStream)
+        windows = copy(self)
+        windows._stream = keyed = self._stream._with_inferred_keys()
+        windows._key = keyed._key_selector_of_stream
+        return DataStream.of(windowed_stream.WindowedStream._built_in(windows, aggregates))
 
 
 class AllWindowedStream(_Windows, all_windowed_stream.AllWindowedStream):
