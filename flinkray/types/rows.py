@@ -181,8 +181,7 @@ class Row(tuple[Any, ...]):
         return self._kind
 
     def set_row_kind(self, row_kind: RowKind) -> None:
-        """Changes what this row does in a changelog. A row that has been collected is not copied: for another change
-        make another one, with `Row.of_kind`."""
+        """Changes what this row does in a changelog."""
         if not isinstance(row_kind, RowKind):
             raise TypeError(f"a row kind is one of {', '.join(map(repr, RowKind))}, not {row_kind!r}")
         self._become(_cached_class(self._fields, self._is_named, row_kind))
@@ -257,7 +256,7 @@ class _Changed:
         if not isinstance(other, Row) or other._kind is not self._kind:
             return False
         has_columns = (other._fields, other._is_named) == (self._fields, self._is_named)
-        return has_columns and list(self) == list(other)  # type: ignore[call-overload]
+        return has_columns and list(self) == list(other)
 
     def __hash__(self) -> int:
         return hash(tuple(self))

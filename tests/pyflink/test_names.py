@@ -49,7 +49,6 @@ EXPLAINED = {
     r"AggregateFunction\.merge": "`merge`",
     r"Instant\.to_epoch_milli": "`Instant.to_epoch_milli(value)`",
     r"JobStatus\.(RECONCILING|SUSPENDED)": "`JobStatus.SUSPENDED`",
-    r"Row\.(of_kind|set_row_kind)": "row kinds",
     r"json_schema": "`json_schema(...)`",
 }
 """What of the list may differ, and the words of the page that say so."""

@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from flinkray.batches.row_codec import snapshot
 from flinkray.batches.sizes import data_bytes
 from flinkray.connectors.handover import Handover
 
@@ -48,7 +49,7 @@ class FunctionCollector:
         self._last_weight = row_weight
 
     def collect(self, value: Any, timestamp: int | None) -> bool:
-        """Waits for room. False: nobody wants more.
+        """Waits for room. False: nobody wants more. What could still change is copied.
 
         Args:
             timestamp: event time in epoch milliseconds, or None.
@@ -66,8 +67,10 @@ class FunctionCollector:
         elif self._unmeasured and isinstance(value, _CONTAINERS):
             self._unmeasured -= 1
             weight = self._last_weight
+            value = snapshot(value)
         elif python_type not in _SMALL:
             weight = self._measured(value)
+            value = snapshot(value)
         return self._handover.offer((value, timestamp), weight)
 
     def _measured(self, value: Any) -> int:

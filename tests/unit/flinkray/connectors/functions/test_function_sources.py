@@ -24,6 +24,7 @@ from flinkray.connectors.functions.source import GeneratorFunctionSource
 from flinkray.connectors.handover import Handover
 from flinkray.connectors.source import ReaderStatus, SourceBatch
 from flinkray.types.records import Kind
+from flinkray.types.rows import RowKind
 from tests.support.api import DEADLINE, FakeSubtaskContext, ThreadedRun, rows_of
 
 # -- functions as sources
@@ -72,6 +73,22 @@ def test_what_a_function_yields_comes_in_order_and_then_the_end() -> None:
     run = ThreadedRun(GeneratorFunctionSource(counts))
     assert run.read() == list(range(10))
     assert run.poll() is ReaderStatus.END_OF_INPUT
+
+
+def test_what_is_yielded_again_and_again_is_as_it_was_each_time() -> None:
+    def changing() -> Iterator[Any]:
+        row = Row(a=1, b=[])
+        for kind in (RowKind.INSERT, RowKind.UPDATE_BEFORE, RowKind.UPDATE_AFTER):
+            row.set_row_kind(kind)
+            row["a"] += 1
+            row.b.append(kind.value)
+            yield row
+
+    assert ThreadedRun(GeneratorFunctionSource(changing, is_changelog=True)).read() == [
+        Row(a=2, b=[0]),
+        Row.of_kind(RowKind.UPDATE_BEFORE, a=3, b=[0, 1]),
+        Row.of_kind(RowKind.UPDATE_AFTER, a=4, b=[0, 1, 2]),
+    ]
 
 
 def test_a_function_may_take_its_context() -> None:
