@@ -18,7 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import duckdb
 import numpy as np
@@ -238,7 +238,15 @@ def kill_and_recover(client: JobClient, class_name: str, sent: signal.Signals) -
                 os.kill(victim, signal.SIGCONT)
 
 
-def run_with_kills(job: RecoveryJob, victims: Sequence[str], sent: signal.Signals = signal.SIGKILL) -> list[Recovery]:
+class CheckedJob(Protocol):
+    """A job that can be submitted, and says whether what it has written is right."""
+
+    def submit(self) -> JobClient: ...
+
+    def check(self) -> None: ...
+
+
+def run_with_kills(job: CheckedJob, victims: Sequence[str], sent: signal.Signals = signal.SIGKILL) -> list[Recovery]:
     """Runs the job to its end, sends the signal to a process of each of these classes on the way, one after the other,
     and checks what it has committed."""
     client = job.submit()
