@@ -12,8 +12,9 @@ from .connectors.files.sink import FileSink
 from .connectors.files.source import FileSource
 from .connectors.formats.avro import AvroFormat
 from .connectors.formats.csv import CsvFormat
+from .connectors.formats.debezium_json import DebeziumJsonFormat
 from .connectors.formats.json import JsonFormat
-from .connectors.formats.message_format import MessageFormat
+from .connectors.formats.message_format import ChangelogFormat, Changes, MessageFormat
 from .connectors.formats.raw import RawFormat
 from .connectors.formats.schema_registry import SchemaRegistry
 from .connectors.kafka.offsets import KafkaOffsets
@@ -401,7 +402,10 @@ __all__ = [
     "lit",
     "when",
     "AvroFormat",
+    "ChangelogFormat",
+    "Changes",
     "CsvFormat",
+    "DebeziumJsonFormat",
     "JsonFormat",
     "MessageFormat",
     "RawFormat",

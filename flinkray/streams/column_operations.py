@@ -131,8 +131,11 @@ class ColumnOperations(ABC):
 
         `stream.decode(JsonFormat({"user": str, "cents": int}), keep=["offset"], bad_messages=OutputTag("bad"))`
 
+        A ChangelogFormat begins a changelog; the parallelism is then that of the operator before, so that changes stay
+        in order.
+
         Args:
-            message_format: JsonFormat, CsvFormat, AvroFormat, RawFormat, or one of your own.
+            message_format: JsonFormat, CsvFormat, AvroFormat, RawFormat, DebeziumJsonFormat, or one of your own.
             column: the messages; the bare value by custom.
             keep: columns that each row is to have in front, of the row that its message was in.
             bad_messages: what becomes of messages that cannot be read: "fail" ends the job with the first of them,
@@ -153,12 +156,18 @@ class ColumnOperations(ABC):
                     f"decode would make two columns named {both[0]!r}; rename the kept one before"
                 )
             known = KnownType.of_columns([*kept, *decoded.schema.names])
-        return self._one_input("Decode", DecodeFactory(message_format, column, kept, bad_messages), known)
+        add = self._in_place if message_format.is_changelog else self._one_input
+        return add("Decode", DecodeFactory(message_format, column, kept, bad_messages), known)
 
     def encode(self, message_format: MessageFormat) -> DataStream:
-        """Each row as a message: bare bytes. Errors name the column and the value that the format has no form for."""
+        """Each row as a message: bare bytes. Errors name the column and the value that the format has no form for.
+
+        Messages of a ChangelogFormat say what rows do, so that a changelog ends here; the parallelism is then that of
+        the operator before, so that changes stay in order.
+        """
         _check_format("encode", message_format)
-        return self._one_input("Encode", EncodeFactory(message_format), KnownType.of(scalar_type(pa.binary())))
+        add = self._in_place if message_format.is_changelog else self._one_input
+        return add("Encode", EncodeFactory(message_format), KnownType.of(scalar_type(pa.binary())))
 
     def _require_columns(self, where: str, expressions: Iterable[Expression]) -> None:
         for expression in expressions:

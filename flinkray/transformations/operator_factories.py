@@ -414,4 +414,8 @@ def changelog_role(factory: OperatorFactory) -> ChangelogRole:
             return ChangelogRole.REFUSES if takes_inserts_only else ChangelogRole.ENDS
         case AsyncFactory(is_ordered=False):
             return ChangelogRole.REFUSES
+        case DecodeFactory() if factory.message_format.is_changelog:
+            return ChangelogRole.BEGINS
+        case EncodeFactory() if factory.message_format.is_changelog:
+            return ChangelogRole.ENDS
     return factory.changelog

@@ -29,7 +29,7 @@ def infer_changelogs(plan: Plan) -> Plan:
     sinks: list[int] = []
     for node in plan.graph.nodes.values():  # inputs come before their consumers
         role = changelog_role(node.factory)
-        changelogs = [edge for edge in node.in_edges if edge.source in beginnings]
+        changelogs = [edge for edge in node.in_edges if edge.source in beginnings and not _is_before(edge, plan)]
         beginning = beginnings[changelogs[0].source] if changelogs else None
         if beginning is not None and role in (ChangelogRole.REFUSES, ChangelogRole.BEGINS):
             raise InvalidProgramError(
@@ -47,9 +47,15 @@ def infer_changelogs(plan: Plan) -> Plan:
     return _with_changelog_sinks(plan, sinks) if sinks else plan
 
 
+def _is_before(edge: StreamEdge, plan: Plan) -> bool:
+    """Whether it is a side output of where a changelog begins: what that could not read, which are inserts still."""
+    begins = changelog_role(plan.graph.nodes[edge.source].factory) is ChangelogRole.BEGINS
+    return begins and edge.output_tag is not None
+
+
 def _reason(node: StreamNode, role: ChangelogRole) -> str:
     if role is ChangelogRole.BEGINS:
-        return "as_changelog makes one of inserts; leave it out, or " + _WAY_OUT
+        return f"it makes one of inserts; leave it out, or {_WAY_OUT}"
     if node.sink is not None:
         return f"{type(node.sink).__name__} takes inserts only. Use a sink that accepts changelogs; or {_WAY_OUT}"
     if isinstance(node.factory, AsyncFactory):

@@ -9,7 +9,7 @@ import pyarrow as pa
 from actors.operators.contract.operator import Operator, label_of
 from flinkray.batches.batch import Batch
 from flinkray.batches.numpy_arrays import from_numpy
-from flinkray.connectors.formats.message_format import Decoded, decode_each, shown
+from flinkray.connectors.formats.message_format import Decoded, decode_each, encode_rows, shown
 from flinkray.errors import RecordError, TypeMismatchError, UnknownColumnError
 from flinkray.transformations.operator_factories import DecodeFactory, EncodeFactory
 from flinkray.types.records import SCALAR_COLUMN, Kind, OutputTag
@@ -21,7 +21,8 @@ REASON_COLUMN = "reason"
 
 
 class DecodeOperator(Operator):
-    """Reads the messages in a column. A row keeps the event time of the row that its message was in."""
+    """Reads the messages in a column. A row keeps the event time of the row that its message was in, and its kind where
+    the format gives none."""
 
     def __init__(self, factory: DecodeFactory) -> None:
         self._factory = factory
@@ -37,7 +38,8 @@ class DecodeOperator(Operator):
         if kept:
             data = pa.RecordBatch.from_arrays([*kept, *data.columns], names=[*self._factory.keep, *data.schema.names])
             kind = Kind.ROW
-        self.output.emit(from_rows.with_data(data, kind))
+        rows = from_rows.with_data(data, kind)
+        self.output.emit(rows if decoded.kinds is None else rows.with_kinds(decoded.kinds))
 
     def _messages(self, batch: Batch) -> pa.Array:
         column = self._column(batch.data, self._factory.column)
@@ -84,15 +86,17 @@ class DecodeOperator(Operator):
 
 
 class EncodeOperator(Operator):
-    """Writes each row as a message: bytes in the one column of the result."""
+    """Writes each row as a message: bytes in the one column of the result. Rows keep their kinds, unless these are in
+    the messages."""
 
     def __init__(self, factory: EncodeFactory) -> None:
         self._factory = factory
 
     def process_batch(self, batch: Batch, input_index: int = 0) -> None:
         try:
-            messages = self._factory.message_format.encode(batch.data)
+            messages = encode_rows(self._factory.message_format, batch.data, batch.kinds)
         except ValueError as error:
             raise RecordError(f"{label_of(self.context)}: a row cannot be written as a message: {error}") from error
         data = pa.RecordBatch.from_arrays([messages.cast(pa.binary())], names=[SCALAR_COLUMN])
-        self.output.emit(batch.with_data(data, Kind.SCALAR))
+        rows = batch.with_data(data, Kind.SCALAR)
+        self.output.emit(rows.with_kinds(None) if self._factory.message_format.is_changelog else rows)

@@ -1,18 +1,21 @@
 """The contract of message formats: rows as messages of bytes, as logs, queues and topics hold them, and back.
 
 A format works on whole batches. What it cannot read it refuses; `decode_each` then finds the messages that it is for.
+Messages of a changelog format give any number of rows each, which have kinds.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 from msgspec import Struct
 
+from flinkray.batches.batch import inserts
 from flinkray.types.records import Kind, RecordType
 
 _SHOWN_BYTES = 200
@@ -20,6 +23,9 @@ _SHOWN_BYTES = 200
 
 class MessageFormat(ABC):
     """Turns messages into rows, and rows into messages. Picklable; it has no state that a checkpoint would need."""
+
+    is_changelog: ClassVar[bool] = False
+    """Whether it is a ChangelogFormat, whose rows have kinds."""
 
     @property
     @abstractmethod
@@ -45,6 +51,60 @@ class MessageFormat(ABC):
         """
 
 
+class Changes(Struct, frozen=True):
+    """The rows of a changelog that some messages give."""
+
+    data: pa.RecordBatch
+    kinds: pa.Array
+    """What each row does: the value of its `RowKind` (int8, no nulls)."""
+    messages: npt.NDArray[np.int64]
+    """For each row the index of its message, in order."""
+
+
+class ChangelogFormat(MessageFormat):
+    """A message format whose messages are changes: each gives no row, one or several, which have kinds."""
+
+    is_changelog = True
+
+    @abstractmethod
+    def decode_changes(self, messages: pa.Array) -> Changes:
+        """The rows of all messages in order, with the columns of `record_type`; takes and raises what `decode` does."""
+
+    @abstractmethod
+    def encode_changes(self, data: pa.RecordBatch, kinds: pa.Array) -> pa.Array:
+        """A message for each row, in order: large_binary, no nulls. Raises what `encode` does.
+
+        Args:
+            kinds: what each row does, as in `Changes`.
+        """
+
+    def decode(self, messages: pa.Array) -> pa.RecordBatch:
+        """The rows of inserts; ValueError where a message is anything else, as what asks for rows alone would take a
+        deletion for an insert."""
+        changes = self.decode_changes(messages)
+        if np.asarray(changes.kinds).any() or not np.array_equal(changes.messages, np.arange(len(messages))):
+            raise ValueError("a message is a change that is no insert, and rows without kinds are asked for")
+        return changes.data
+
+    def encode(self, data: pa.RecordBatch) -> pa.Array:
+        """Messages of inserts."""
+        return self.encode_changes(data, inserts(data.num_rows))
+
+
+def encode_rows(message_format: MessageFormat, data: pa.RecordBatch, kinds: pa.Array | None) -> pa.Array:
+    """A message for each row; it has the row's kind only where the format has a place for it.
+
+    Args:
+        kinds: what each row does; None: all are inserts.
+
+    Raises:
+        ValueError: a row cannot be written.
+    """
+    if kinds is not None and isinstance(message_format, ChangelogFormat):
+        return message_format.encode_changes(data, kinds)
+    return message_format.encode(data)
+
+
 class Undecodable(Struct, frozen=True):
     """A message that a format could not read."""
 
@@ -60,6 +120,17 @@ class Decoded(Struct, frozen=True):
     rows: npt.NDArray[np.int64] | None
     """For each row the index of its message; None: each message gave one."""
     failures: Sequence[Undecodable] = ()
+    kinds: pa.Array | None = None
+    """What each row does in a changelog, as `Changes` has it; None: the format has no kinds."""
+
+
+def decode_rows(message_format: MessageFormat, messages: pa.Array) -> Decoded:
+    """The rows of messages that can all be read, with their kinds if the format has such. Takes and raises what
+    `MessageFormat.decode` does."""
+    if isinstance(message_format, ChangelogFormat):
+        changes = message_format.decode_changes(messages)
+        return Decoded(changes.data, changes.messages, kinds=changes.kinds)
+    return Decoded(message_format.decode(messages), None)
 
 
 def decode_each(message_format: MessageFormat, messages: pa.Array) -> Decoded:
@@ -72,30 +143,31 @@ def decode_each(message_format: MessageFormat, messages: pa.Array) -> Decoded:
     if messages.null_count:
         present = np.flatnonzero(messages.is_valid().to_numpy(zero_copy_only=False))
         messages = messages.drop_null()
-    parts: list[tuple[int, pa.RecordBatch]] = []
+    parts: list[Decoded] = []
     failures: list[Undecodable] = []
     _decode(message_format, messages, 0, parts, failures)
-    data = _joined(message_format, [part for _, part in parts])
-    if not failures:
+    data = _joined(message_format, [part.data for part in parts])
+    kinds: pa.Array | None = None
+    if message_format.is_changelog:
+        kinds = pa.concat_arrays([part.kinds for part in parts]) if parts else inserts(0)
+    elif not failures:
         return Decoded(data, present)
-    rows = np.concatenate([np.arange(first, first + part.num_rows) for first, part in parts] or [np.empty(0, np.int64)])
+    rows = np.concatenate([part.rows for part in parts if part.rows is not None] or [np.empty(0, np.int64)])
     if present is not None:
         rows = present[rows]
         failures = [Undecodable(int(present[each.index]), each.reason) for each in failures]
-    return Decoded(data, rows, failures)
+    return Decoded(data, rows, failures, kinds)
 
 
 def _decode(
-    message_format: MessageFormat,
-    messages: pa.Array,
-    first: int,
-    parts: list[tuple[int, pa.RecordBatch]],
-    failures: list[Undecodable],
+    message_format: MessageFormat, messages: pa.Array, first: int, parts: list[Decoded], failures: list[Undecodable]
 ) -> None:
     if not len(messages):
         return
     try:
-        parts.append((first, message_format.decode(messages)))
+        decoded = decode_rows(message_format, messages)
+        rows = np.arange(len(messages)) if decoded.rows is None else decoded.rows
+        parts.append(Decoded(decoded.data, first + rows, kinds=decoded.kinds))
     except ValueError as error:
         if len(messages) == 1:
             failures.append(Undecodable(first, str(error)))
@@ -111,7 +183,7 @@ def _joined(message_format: MessageFormat, parts: list[pa.RecordBatch]) -> pa.Re
     schema = message_format.record_type.schema
     if not parts:
         return pa.RecordBatch.from_pylist([], schema=schema)
-    return pa.Table.from_batches(parts).combine_chunks().to_batches()[0]
+    return pa.concat_batches(parts)
 
 
 def written_columns(data: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

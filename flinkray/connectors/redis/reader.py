@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from flinkray.batches.batch import Batch
 from flinkray.connectors.fetcher import Fetched, FetchingReader, SplitFetcher
+from flinkray.connectors.formats.message_format import Decoded, decode_rows
 from flinkray.connectors.redis.clients import RedisError, client, explained, is_transient, refuse, shown
 from flinkray.connectors.redis.entries import VALUE_FIELD, decode_fields
 from flinkray.connectors.redis.enumerator import RedisSplit
@@ -101,21 +102,24 @@ class _RedisFetcher(SplitFetcher[RedisSplit]):
         try:
             if settings.value_format is None:
                 assert settings.fields is not None
-                data = decode_fields([fields for _, fields in entries], settings.fields)
+                decoded = Decoded(decode_fields([fields for _, fields in entries], settings.fields), None)
             else:
                 values = [fields.get(VALUE_FIELD.encode(), b"") for _, fields in entries]
-                data = settings.value_format.decode(pa.array(values, pa.large_binary()))
+                decoded = decode_rows(settings.value_format, pa.array(values, pa.large_binary()))
         except ValueError as error:
             ids = f"{entries[0][0].decode()} to {entries[-1][0].decode()}"
             raise RecordError(
                 f"{self._where}: entries {ids} of stream {stream!r} cannot be read: {error}. Read fields as text or "
                 "bytes, and convert them behind the source"
             ) from error
+        if decoded.rows is not None:
+            entries = [entries[index] for index in decoded.rows.tolist()]
         texts = pa.array([entry_id.decode() for entry_id, _ in entries], pa.string())
         metadata = {"stream": pa.repeat(pa.scalar(stream), len(entries)), "id": texts}
-        columns = [*(metadata[name] for name in settings.metadata), *data.columns]
+        columns = [*(metadata[name] for name in settings.metadata), *decoded.data.columns]
         times = pa.array([int(entry_id.partition(b"-")[0]) for entry_id, _ in entries], pa.int64())
-        return Batch(pa.RecordBatch.from_arrays(columns, schema=self._type.schema), self._type.kind, times)
+        data = pa.RecordBatch.from_arrays(columns, schema=self._type.schema)
+        return Batch(data, self._type.kind, times, kinds=decoded.kinds)
 
     # -- failures
 

@@ -39,7 +39,7 @@ class RedisSource(Source):
         streams: their names.
         fields: the columns, each read from the field of its name: a pa.Schema, dataclass, NamedTuple, TypedDict or dict
             of name -> type. A field that an entry lacks is null.
-        value_format: instead of `fields`: how the field `value` is read.
+        value_format: instead of `fields`: how the field `value` is read. A ChangelogFormat makes a changelog.
         metadata: columns that rows have in front: of "stream", "id".
         start: "earliest", "latest", or an id, behind which is read: "1700000000000-0".
         stop: "latest": the source ends with what is there when it starts; None: it does not end.
@@ -85,6 +85,11 @@ class RedisSource(Source):
     @property
     def boundedness(self) -> Boundedness:
         return Boundedness.BOUNDED if self._settings.is_bounded else Boundedness.UNBOUNDED
+
+    @property
+    def is_changelog(self) -> bool:
+        value_format = self._settings.value_format
+        return value_format is not None and value_format.is_changelog
 
     @property
     def output_type(self) -> RecordType:

@@ -12,6 +12,7 @@ from actors.operators.registry import create_operator
 from actors.operators.sinks.changes import accepted_changes
 from flinkray.batches.batch import Batch
 from flinkray.batches.row_codec import decode
+from flinkray.connectors.formats.debezium_json import DebeziumJsonFormat
 from flinkray.connectors.formats.json import JsonFormat
 from flinkray.errors import InvalidProgramError, TypeMismatchError, UnknownColumnError
 from flinkray.expressions.tree import col
@@ -96,6 +97,22 @@ def test_results_have_the_kinds_of_the_rows_that_they_are_made_of(
 def test_every_operator_that_says_so_is_tried() -> None:
     keeping = {each for each in all_factories(OperatorFactory) if each.changelog is ChangelogRole.KEEPS}
     assert keeping == {type(factory) for factory, _ in KEEPING} | {AsyncFactory}
+
+
+def test_messages_that_say_what_rows_do_give_kinds_and_take_them() -> None:
+    debezium, bad = DebeziumJsonFormat({"n": int}), OutputTag("bad")
+    (messages,) = run(changes(), EncodeFactory(debezium)).batches
+    assert messages.kinds is None
+    (again,) = run(messages, DecodeFactory(debezium, "value", (), "fail")).batches
+    assert (again.data.to_pydict(), again.kinds.to_pylist()) == ({"n": [0, 1, 2, 3]}, [0, 3, 0, 3])
+
+    update, odd = b'{"op":"u","before":{"n":1},"after":{"n":2}}', b'{"op":"u","after":{"n":2}}'
+    given = pa.record_batch({"value": pa.array([odd, update, None], pa.binary()), "at": [5, 6, 7]})
+    output = run(Batch(given, Kind.ROW, pa.array([50, 60, 70])), DecodeFactory(debezium, "value", ("at",), bad))
+    (_, refused), rows = output.elements
+    assert (refused.kinds, refused.data.to_pydict()["at"]) == (None, [5])
+    assert (rows.data.to_pydict(), rows.kinds.to_pylist()) == ({"at": [6, 6], "n": [1, 2]}, [1, 2])
+    assert rows.times.to_pylist() == [60, 60]
 
 
 def test_texts_that_are_split_as_columns_keep_kinds() -> None:
