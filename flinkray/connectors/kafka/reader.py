@@ -47,7 +47,7 @@ class _KafkaFetcher(SplitFetcher[KafkaSplit]):
         self._kafka = confluent_kafka()
         self._consumer: Any = None
         self._splits: dict[tuple[str, int], KafkaSplit] = {}
-        self._rows = KafkaRows(settings.value_format, settings.metadata, settings.bad_messages, where)
+        self._rows = KafkaRows(settings, where)
 
     def open(self) -> None:
         self._consumer = self._make_consumer()

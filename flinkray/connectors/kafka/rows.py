@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+from msgspec import Struct
 
 from flinkray.batches.batch import Batch
 from flinkray.batches.numpy_arrays import from_numpy
-from flinkray.connectors.formats.message_format import Decoded, MessageFormat, decode_each, shown
+from flinkray.connectors.formats.message_format import Decoded, decode_each, shown
+from flinkray.connectors.kafka.settings import KafkaSourceSettings
 from flinkray.errors import InvalidProgramError, RecordError
 from flinkray.types.records import Kind, RecordType
+from flinkray.types.rows import RowKind
 
 log = logging.getLogger(__name__)
 
@@ -26,28 +31,64 @@ METADATA: dict[str, pa.DataType] = {
     "key": pa.binary(),
 }
 """The columns that can be had beside those of the value."""
+_UPDATE_AFTER, _DELETE = RowKind.UPDATE_AFTER.value, RowKind.DELETE.value
 _CREATE_TIME, _LOG_APPEND_TIME = 1, 2
 
 
-def type_of_rows(value_format: MessageFormat, metadata: Sequence[str]) -> RecordType:
+def type_of_rows(settings: KafkaSourceSettings) -> RecordType:
     """The type of a source's rows.
 
     Raises:
-        InvalidProgramError: there is no such metadata, or two columns would have one name.
+        InvalidProgramError: there is no such metadata, or two columns would have one name; or what is said of keys does
+            not go together.
     """
-    decoded = value_format.record_type
-    if not metadata:
+    decoded, keys = settings.value_format.record_type, _schema_of_keys(settings)
+    if not settings.metadata and not keys:
         return decoded
-    for name in metadata:
+    for name in settings.metadata:
         if name not in METADATA:
             raise InvalidProgramError(f"KafkaSource(metadata=...) knows {', '.join(METADATA)}, not {name!r}")
-        if name in decoded.schema.names:
+        if name in decoded.schema.names or name in keys.names:
             raise InvalidProgramError(
-                f"KafkaSource would make two columns named {name!r}; name the one of the value anew"
+                f"KafkaSource would make two columns named {name!r}; name the one of the value or key anew"
             )
-    if len(set(metadata)) < len(metadata):
-        raise InvalidProgramError(f"KafkaSource(metadata=...) names a column twice: {', '.join(metadata)}")
-    return RecordType(Kind.ROW, pa.schema([*((name, METADATA[name]) for name in metadata), *decoded.schema]))
+    if len(set(settings.metadata)) < len(settings.metadata):
+        raise InvalidProgramError(f"KafkaSource(metadata=...) names a column twice: {', '.join(settings.metadata)}")
+    metadata = [pa.field(name, METADATA[name]) for name in settings.metadata]
+    own_keys = [field for field in keys if field.name not in decoded.schema.names]
+    values = [field.with_nullable(True) if settings.upsert else field for field in decoded.schema]
+    return RecordType(Kind.ROW, pa.schema([*metadata, *own_keys, *values]))
+
+
+def _schema_of_keys(settings: KafkaSourceSettings) -> pa.Schema:
+    """The columns that come from keys; a message need have no key, so that they may be null."""
+    key_format, names, value_format = settings.key_format, settings.key, settings.value_format
+    if key_format is None or not names:
+        if settings.upsert or key_format is not None:
+            argument = "upsert=True" if settings.upsert else "key_format=..."
+            raise InvalidProgramError(f"KafkaSource({argument}) needs key=, the columns that come from the key")
+        return pa.schema([])
+    if key_format.is_changelog:
+        raise InvalidProgramError(f"a key is no change, which {type(key_format).__name__} reads")
+    if settings.upsert and value_format.is_changelog:
+        raise InvalidProgramError(
+            f"{type(value_format).__name__} says itself what a row does; leave KafkaSource(upsert=True) out"
+        )
+    read = key_format.record_type
+    known = list(names[:1]) if read.kind is Kind.SCALAR else read.schema.names
+    if len(set(names)) < len(names) or not set(names) <= set(known):
+        raise InvalidProgramError(
+            f"KafkaSource(key=...) takes columns that {type(key_format).__name__} reads, one for text or bytes, each "
+            f"once, not {', '.join(names)}"
+        )
+    keys = pa.schema([pa.field(name, read.schema.field(known.index(name)).type) for name in names])
+    for field in value_format.record_type.schema:
+        if field.name in names and keys.field(field.name).type != field.type:
+            raise InvalidProgramError(
+                f"column {field.name!r} is {keys.field(field.name).type} in the key and {field.type} in the value; "
+                "let KafkaSource(key_format=...) read that type, with CsvFormat or JsonFormat"
+            )
+    return keys
 
 
 class KafkaRows:
@@ -57,28 +98,83 @@ class KafkaRows:
         where: names the source in errors.
     """
 
-    def __init__(
-        self, value_format: MessageFormat, metadata: Sequence[str], bad_messages: Literal["fail", "skip"], where: str
-    ) -> None:
-        self._format = value_format
-        self._metadata = tuple(metadata)
-        self._bad_messages = bad_messages
+    def __init__(self, settings: KafkaSourceSettings, where: str) -> None:
+        self._settings = settings
         self._where = where
-        self._type = type_of_rows(value_format, metadata)
+        self._type = type_of_rows(settings)
 
     def of(self, messages: Sequence[Any]) -> Batch:
-        """A row for each message that is none without a value, in order."""
-        decoded = decode_each(self._format, pa.array([message.value() for message in messages], pa.large_binary()))
-        if decoded.failures:
-            self._handle(decoded, messages)
-        columns = [self._column(name, messages) for name in self._metadata]
+        """The rows of the messages, in order."""
+        contents = pa.array([message.value() for message in messages], pa.large_binary())
+        values = decode_each(self._settings.value_format, contents)
+        if self._settings.key_format is not None:
+            return self._with_keys(messages, contents, values)
+        if values.failures:
+            self._handle([_Unreadable(each.index, each.reason) for each in values.failures], messages)
+        return self._batch(messages, values.rows, values.data.columns, values.kinds)
+
+    def _with_keys(self, messages: Sequence[Any], contents: pa.Array, values: Decoded) -> Batch:
+        key_format = self._settings.key_format
+        assert key_format is not None
+        keys = decode_each(key_format, pa.array([message.key() for message in messages], pa.large_binary()))
+        places_of_keys = _places(keys, len(messages))
+        unreadable = [_Unreadable(each.index, each.reason, is_key=True) for each in keys.failures]
+        rows = np.arange(len(messages)) if values.rows is None else values.rows
+        places, kinds = np.arange(len(rows)), values.kinds
+        if self._settings.upsert:
+            unreadable += [
+                _Unreadable(index, "there is none, and upsert=True needs one", is_key=True)
+                for index, message in enumerate(messages)
+                if message.key() is None
+            ]
+            rows, places = _with_tombstones(rows, np.flatnonzero(np.asarray(contents.is_null())))
+            kinds = from_numpy(np.where(places < 0, _DELETE, _UPDATE_AFTER).astype(np.int8))
+        unreadable_keys = [each.index for each in unreadable]
+        unreadable += [_Unreadable(each.index, each.reason) for each in values.failures]
+        if unreadable:
+            self._handle(unreadable, messages)
+            kept = ~np.isin(rows, unreadable_keys)
+            rows, places = rows[kept], places[kept]
+            kinds = None if kinds is None else kinds.filter(pa.array(kept))
+        columns = self._joined(_taken(keys.data, places_of_keys[rows]), _taken(values.data, places), places < 0)
+        return self._batch(messages, rows, columns, kinds)
+
+    def _joined(
+        self, keys: pa.RecordBatch, values: pa.RecordBatch, is_tombstone: npt.NDArray[np.bool_]
+    ) -> list[pa.Array]:
+        """The columns of the key that the value has not, and those of the value, which the key has for tombstones."""
+        if self._settings.key_format.record_type.kind is Kind.SCALAR:  # type: ignore[union-attr]
+            keys = keys.rename_columns(list(self._settings.key))
+        keys = keys.select(list(self._settings.key))
+        columns = {name: keys.column(name) for name in keys.schema.names if name not in values.schema.names}
+        count = len(is_tombstone)
+        chosen = from_numpy(np.arange(count) + np.where(is_tombstone, count, 0))
+        for name, column in zip(values.schema.names, values.columns, strict=True):
+            if name in keys.schema.names and is_tombstone.any():
+                column = pa.concat_arrays([column, keys.column(name)]).take(chosen)
+            columns[name] = column
+        return list(columns.values())
+
+    def _batch(
+        self,
+        messages: Sequence[Any],
+        rows: npt.NDArray[np.int64] | None,
+        columns: Sequence[pa.Array],
+        kinds: pa.Array | None,
+    ) -> Batch:
+        """
+        Args:
+            rows: for each row the index of its message; None: each message gave one.
+            columns: of the rows, behind those of metadata.
+        """
+        metadata = [self._column(name, messages) for name in self._settings.metadata]
         times = self._times(messages)
-        if decoded.rows is not None:
-            rows = from_numpy(decoded.rows)
-            columns = [column.take(rows) for column in columns]
-            times = None if times is None else times.take(rows)
-        data = pa.RecordBatch.from_arrays([*columns, *decoded.data.columns], schema=self._type.schema)
-        return Batch(data, self._type.kind, times)
+        if rows is not None:
+            indices = from_numpy(rows)
+            metadata = [column.take(indices) for column in metadata]
+            times = None if times is None else times.take(indices)
+        data = pa.RecordBatch.from_arrays([*metadata, *columns], schema=self._type.schema)
+        return Batch(data, self._type.kind, times, kinds=kinds)
 
     def _column(self, name: str, messages: Sequence[Any]) -> pa.Array:
         arrow_type = METADATA[name]
@@ -97,19 +193,56 @@ class KafkaRows:
         times = [_time_of(message) for message in messages]
         return None if None in times else pa.array(times, pa.int64())
 
-    def _handle(self, decoded: Decoded, messages: Sequence[Any]) -> None:
-        first = decoded.failures[0]
+    def _handle(self, unreadable: Sequence[_Unreadable], messages: Sequence[Any]) -> None:
+        first = min(unreadable, key=lambda each: each.index)
         message = messages[first.index]
+        message_format = self._settings.key_format if first.is_key else self._settings.value_format
+        assert message_format is not None
+        content = message.key() if first.is_key else message.value()
         what = (
-            f"the message at offset {message.offset()} of partition {message.partition()} of topic {message.topic()!r} "
-            f"cannot be read as {self._format.record_type}: {first.reason}. It is {shown(message.value())}"
+            f"the {'key of the ' if first.is_key else ''}message at offset {message.offset()} of partition "
+            f"{message.partition()} of topic {message.topic()!r} cannot be read as {message_format.record_type}: "
+            f"{first.reason}. It is {'null' if content is None else shown(content)}"
         )
-        if self._bad_messages == "fail":
+        if self._settings.bad_messages == "fail":
             raise RecordError(
                 f"{self._where}: {what}. KafkaSource(bad_messages='skip') leaves such messages out; to keep them, read "
                 "bytes and use decode(..., bad_messages=OutputTag(...))"
             )
-        log.warning("%s: %d messages are left out: %s", self._where, len(decoded.failures), what)
+        count = len({each.index for each in unreadable})
+        log.warning("%s: %d messages are left out: %s", self._where, count, what)
+
+
+class _Unreadable(Struct, frozen=True):
+    """A message whose key or value cannot be read."""
+
+    index: int
+    reason: str
+    is_key: bool = False
+
+
+def _places(keys: Decoded, messages: int) -> npt.NDArray[np.int64]:
+    """For each message the place of its key among the decoded ones; -1: it is not there."""
+    places = np.full(messages, -1)
+    places[slice(None) if keys.rows is None else keys.rows] = np.arange(keys.data.num_rows)
+    return places
+
+
+def _with_tombstones(
+    rows: npt.NDArray[np.int64], tombstones: npt.NDArray[np.int64]
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """For each row, and for each tombstone: the index of its message, in order, and the place of its value, or -1."""
+    places = np.concatenate([np.arange(len(rows)), np.full(len(tombstones), -1)])
+    both = np.concatenate([rows, tombstones])
+    order = np.argsort(both, kind="stable")
+    return both[order], places[order]
+
+
+def _taken(data: pa.RecordBatch, places: npt.NDArray[np.int64]) -> pa.RecordBatch:
+    """The rows at these places, nulls where a place is -1."""
+    indices = from_numpy(places, places < 0)
+    columns = [column.take(indices) for column in data.columns]
+    return pa.RecordBatch.from_arrays(columns, names=data.schema.names)
 
 
 def _time_of(message: Any) -> int | None:

@@ -26,6 +26,16 @@ class KafkaSourceSettings(Struct, frozen=True):
     bad_messages: Literal["fail", "skip"]
     discovery_interval_ms: int | None
     client_options: Mapping[str, Any]
+    key: tuple[str, ...] = ()
+    """The columns that come from the key."""
+    key_format: MessageFormat | None = None
+    """None: keys are not read."""
+    upsert: bool = False
+
+    @property
+    def is_changelog(self) -> bool:
+        """Whether rows have kinds."""
+        return self.upsert or self.value_format.is_changelog
 
     @property
     def is_bounded(self) -> bool:

@@ -18,6 +18,7 @@ from flinkray.connectors.sink import Sink, SinkWriter, SinkWriterContext
 from flinkray.errors import InvalidProgramError, operator_label
 from flinkray.extras import import_package
 from flinkray.redaction import redacted_value
+from flinkray.types.changelogs import ChangelogMode
 
 
 class KafkaSink(Sink):
@@ -36,8 +37,8 @@ class KafkaSink(Sink):
     Args:
         servers: where to begin to look for brokers: "host:port", or several with commas.
         topic: its name; or the name of a column that says it for each row, with `topic_column=`.
-        value_format: how rows are written: bytes or text as they are by custom.
-        key: the column, or columns, that make the key; they are part of the value too. None: messages have no key.
+        value_format: how rows are written: bytes or text as they are by custom. A ChangelogFormat takes a changelog.
+        key: the column, or columns, that make the key. None: messages have no key.
         key_format: how the key's columns are written; one of text, numbers or bytes as it is by custom.
         topic_column: a column of text, which is no part of the value.
         partition_column: a column of integers with the partition of each row, which is no part of the value; null: by
@@ -47,6 +48,9 @@ class KafkaSink(Sink):
         delivery_guarantee: at least once or exactly once.
         transactional_id_prefix: of the transactions' names, which no two running jobs may share. None: made of the
             job's id and the operator's name.
+        key_in_value: whether the key's columns are part of the value too.
+        upsert: the topic is a table that a changelog keeps up to date, by `key` (Flink's upsert-kafka): +I and +U are
+            messages, -D is one without a value, -U none. Of several changes of a key at once only the last is written.
     """
 
     def __init__(
@@ -62,11 +66,11 @@ class KafkaSink(Sink):
         client_options: Mapping[str, Any] | None = None,
         delivery_guarantee: DeliveryGuarantee = DeliveryGuarantee.AT_LEAST_ONCE,
         transactional_id_prefix: str | None = None,
+        key_in_value: bool = True,
+        upsert: bool = False,
     ) -> None:
         if not servers:
             raise InvalidProgramError("KafkaSink(servers=...) takes 'host:port', or several with commas")
-        if (topic is None) == (topic_column is None):
-            raise InvalidProgramError("KafkaSink takes either topic= or topic_column=")
         self.servers = servers
         if delivery_guarantee is DeliveryGuarantee.NONE:
             raise InvalidProgramError("KafkaSink(delivery_guarantee=...) takes AT_LEAST_ONCE or EXACTLY_ONCE")
@@ -81,6 +85,8 @@ class KafkaSink(Sink):
             topic_column=topic_column,
             partition_column=partition_column,
             headers_column=headers_column,
+            key_in_value=key_in_value,
+            upsert=upsert,
         )
         self.client_options = checked_client_options(client_options or {})
         self.transactional_id_prefix = transactional_id_prefix
@@ -92,6 +98,14 @@ class KafkaSink(Sink):
         topic = self.parts.topic or f"of column {self.parts.topic_column!r}"
         options = redacted_value("client_options", self.client_options)
         return f"KafkaSink({self.servers!r}, {topic!r}, client_options={options})"
+
+    @property
+    def accepts(self) -> ChangelogMode:
+        return self.parts.accepts
+
+    @property
+    def key_columns(self) -> tuple[str, ...]:
+        return () if self.accepts is ChangelogMode.INSERT_ONLY else self.parts.key
 
     @property
     def delivery_guarantee(self) -> DeliveryGuarantee:

@@ -41,7 +41,8 @@ class KafkaSource(Source):
     Args:
         servers: where to begin to look for brokers: "host:port", or several with commas.
         topics: their names, or a regular expression (one text) that whole names must match.
-        value_format: how values are read; bytes as they are by custom. A message without a value gives no row.
+        value_format: how values are read; bytes as they are by custom. A message without a value gives no row. A
+            ChangelogFormat makes a changelog.
         metadata: columns that rows have in front: of "topic", "partition", "offset", "timestamp", "headers" (a list of
             name and value), "key" (bytes).
         start: where to begin where no checkpoint says: "earliest", "latest", "committed" (by the group), or
@@ -53,6 +54,12 @@ class KafkaSource(Source):
         discovery_interval: how often to look for new partitions, and topics where `topics` is an expression; None:
             never. They are read from their first message.
         client_options: of librdkafka, for example for TLS and SASL; shown nowhere.
+        key: the column, or columns, that rows have of the key, behind those of `metadata`; null where a message has no
+            key. One that the value has too is the value's.
+        key_format: how keys are read, with the columns of `key`; as text by custom.
+        upsert: the topic is a table, a message the row that now has its key (Flink's upsert-kafka), which makes a
+            changelog: with a value it is +U, without one -D, which has the columns of `key` and nulls. A message
+            without a key cannot be read.
     """
 
     def __init__(
@@ -68,6 +75,9 @@ class KafkaSource(Source):
         bad_messages: Literal["fail", "skip"] = "fail",
         discovery_interval: Duration | None = "5 min",
         client_options: Mapping[str, Any] | None = None,
+        key: str | Iterable[str] | None = None,
+        key_format: MessageFormat | None = None,
+        upsert: bool = False,
     ) -> None:
         if not servers:
             raise InvalidProgramError("KafkaSource(servers=...) takes 'host:port', or several with commas")
@@ -91,8 +101,11 @@ class KafkaSource(Source):
             bad_messages=bad_messages,
             discovery_interval_ms=None if interval is None else to_millis(interval, "discovery_interval"),
             client_options=checked_client_options(client_options or {}),
+            key=() if key is None else (key,) if isinstance(key, str) else tuple(key),
+            key_format=RawFormat() if key_format is None and key is not None else key_format,
+            upsert=upsert,
         )
-        self._type = type_of_rows(self._settings.value_format, self._settings.metadata)
+        self._type = type_of_rows(self._settings)
         places = (self._settings.start, self._settings.stop)
         if group_id is None and any(place is not None and place.kind == "committed" for place in places):
             raise InvalidProgramError("the offsets of a group need KafkaSource(group_id=...)")
@@ -105,6 +118,10 @@ class KafkaSource(Source):
     @property
     def boundedness(self) -> Boundedness:
         return Boundedness.BOUNDED if self._settings.is_bounded else Boundedness.UNBOUNDED
+
+    @property
+    def is_changelog(self) -> bool:
+        return self._settings.is_changelog
 
     @property
     def output_type(self) -> RecordType:

@@ -11,12 +11,17 @@ from flinkray.config.configuration import Configuration
 from flinkray.connectors.collection.source import CollectionSource
 from flinkray.connectors.discard.sink import DiscardSink
 from flinkray.connectors.files.sink import FileSink
+from flinkray.connectors.formats.debezium_json import DebeziumJsonFormat
+from flinkray.connectors.formats.json import JsonFormat
+from flinkray.connectors.kafka.sink import KafkaSink
+from flinkray.connectors.kafka.source import KafkaSource
 from flinkray.connectors.sink import Sink, SinkWriter, SinkWriterContext
 from flinkray.errors import InvalidProgramError, UnknownColumnError
 from flinkray.execution import Pipeline
 from flinkray.expressions.tree import col
 from flinkray.streams.data_stream import DataStream
 from flinkray.streams.environment import StreamExecutionEnvironment
+from flinkray.time.watermarks import WatermarkStrategy
 from flinkray.transformations.operator_factories import SinkFactory
 from flinkray.transformations.partitioning import ForwardPartitioner, KeyGroupPartitioner, RebalancePartitioner
 from flinkray.types.changelogs import ChangelogMode
@@ -158,6 +163,50 @@ def test_a_sink_that_takes_inserts_only_is_refused(
 def test_functions_as_sinks_take_inserts_only(env: StreamExecutionEnvironment, changes: DataStream) -> None:
     changes.add_sink(print)
     assert "takes inserts only" in refused(env)
+
+
+def messages(env: StreamExecutionEnvironment) -> DataStream:
+    return env.from_collection([b"{}"])
+
+
+def test_a_changelog_begins_and_ends_where_messages_say_what_rows_do(env: StreamExecutionEnvironment) -> None:
+    bad = OutputTag("bad")
+    decoded = messages(env).decode(DebeziumJsonFormat({"k": str}), bad_messages=bad)
+    spread = decoded.key_by("k").map(lambda row: row)
+    spread.print()
+    spread.encode(JsonFormat()).print()
+    decoded.encode(DebeziumJsonFormat()).sink_to(DiscardingSink()).set_parallelism(2)
+    decoded.get_side_output(bad).sink_to(DiscardingSink())
+    found = plan(env)
+    assert is_changelog(found) == [True, True, False, False]
+    parallelism = [node.parallelism for node in found.graph.nodes.values() if node.name in ("Decode", "Encode")]
+    assert parallelism == [1, 2, 1]
+
+
+def test_messages_of_a_changelog_cannot_be_read_as_another(env: StreamExecutionEnvironment) -> None:
+    decoded = messages(env).decode(DebeziumJsonFormat({"value": str}))
+    decoded.decode(DebeziumJsonFormat({"k": str})).print()
+    assert "'Decode': its input is a changelog, which begins at 'Decode', and it makes one of inserts" in refused(env)
+
+
+@pytest.mark.parametrize(
+    ("sink", "takes"),
+    [
+        (KafkaSink("host:1", "t", JsonFormat(), key="k", upsert=True), True),
+        (KafkaSink("host:1", "t", DebeziumJsonFormat()), True),
+        (KafkaSink("host:1", "t", JsonFormat(), key="k"), False),
+    ],
+)
+def test_a_sink_of_kafka_takes_a_changelog_where_messages_can_say_it(
+    env: StreamExecutionEnvironment, sink: Sink, takes: bool
+) -> None:
+    values = JsonFormat({"k": str})
+    source = KafkaSource("host:1", ["t"], values, key="k", upsert=True)
+    env.from_source(source, WatermarkStrategy.no_watermarks(), "table").sink_to(sink)
+    if takes:
+        assert is_changelog(plan(env)) == [True]
+    else:
+        assert "which begins at 'Source: table', and KafkaSink takes inserts only" in refused(env)
 
 
 def test_sinks_that_take_all_are_told_that_it_is_a_changelog(
