@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -141,7 +142,7 @@ def _run_in_own_cluster(
         host.shutdown()
         raise
     if rest.url:
-        log.info("the REST interface of job %r is at %s", job_graph.name, rest.url)
+        print(f"job {job_graph.name!r} can be watched at {rest.url}", file=sys.stderr, flush=True)
     return ClusterJobClient(
         host,
         cluster_id,

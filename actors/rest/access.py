@@ -49,6 +49,15 @@ class Access(Struct, frozen=True):
             _check_origin(method, headers)
             _check_type(method, headers, has_body)
 
+    def check_page(self, headers: Mapping[str, str]) -> None:
+        """As `check` for files of the page, which tell nothing of the cluster: anybody gets the form for the token.
+
+        Raises:
+            Refusal: it is asked for under a name that is not this server's.
+        """
+        if self.token is None:
+            self._check_host(headers.get("host", ""))
+
     def _check_token(self, headers: Mapping[str, str]) -> None:
         assert self.token is not None
         shown = _shown(headers)
@@ -96,7 +105,8 @@ def _check_origin(method: str, headers: Mapping[str, str]) -> None:
     site = headers.get("sec-fetch-site")
     if site not in (None, "same-origin", "none"):
         raise Refusal(403, f"a page of another origin ({site}) may not change anything here")
-    origin = headers.get("origin")
+    # Where the browser says so, a proxy may have put its own name for this server into the host.
+    origin = None if site == "same-origin" else headers.get("origin")
     if origin is not None and (not headers.get("host") or _place_of(origin) != headers["host"]):
         raise Refusal(403, f"a page of {origin!r} may not change anything here")
     if method == "GET" and site != "same-origin":

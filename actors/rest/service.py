@@ -13,6 +13,7 @@ from msgspec import Struct
 from actors.rest.access import Access
 from actors.rest.asking.call import Call
 from actors.rest.asking.refusals import Refusal, refusal_of
+from actors.rest.files import page_files
 from flinkray.rest.cluster import ErrorBody
 from flinkray.rest.routes import ROUTES, TEXT, NoSuchRoute, Route, find
 
@@ -84,6 +85,9 @@ class Service:
 
     def _answer(self, request: Request) -> Response:
         method = "GET" if request.method == "HEAD" else request.method
+        if method == "GET" and (file := page_files().get(request.path)) is not None:
+            self._access.check_page(request.headers)
+            return Response(200, file.body, file.content_type)
         try:
             route, parameters = find(method, request.path)
         except NoSuchRoute:

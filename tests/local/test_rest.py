@@ -343,9 +343,12 @@ def test_a_job_is_stopped_with_a_savepoint_and_what_it_was_stays_to_be_seen(tmp_
         job.client.close()
 
 
-def test_a_job_is_cancelled_and_its_server_ends_with_its_cluster(tmp_path: Path) -> None:
+def test_a_job_says_where_it_can_be_watched_and_its_server_ends_with_its_cluster(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     job = start(tmp_path)
     try:
+        assert f"job 'rest' can be watched at {job.client.web_url}\n" in capsys.readouterr().err
         eventually(lambda: job.http.get(f"{job.path}/status").value, lambda v: v == {"status": "RUNNING"})
         cancel = job.http.get(f"{job.path}/yarn-cancel", **{"Sec-Fetch-Site": "same-origin"})
         assert (cancel.status, cancel.value) == (202, {})
@@ -356,12 +359,13 @@ def test_a_job_is_cancelled_and_its_server_ends_with_its_cluster(tmp_path: Path)
         job.http.get("/config")
 
 
-def test_a_job_that_does_not_ask_for_it_has_no_server() -> None:
+def test_a_job_that_does_not_ask_for_it_has_no_server(capsys: pytest.CaptureFixture[str]) -> None:
     env = environment()
     env.from_collection([1]).print()
     client = env.execute_async("quiet")
     try:
         assert client.web_url == ""
+        assert "watched" not in capsys.readouterr().err
     finally:
         client.result(timeout=30)
         client.close()

@@ -1,0 +1,226 @@
+// TaskExecutors and masters: what they use, their logs and their threads.
+import { html, useEffect, useRef, useState } from "./html.js";
+import { bytes, count, NOTHING, time } from "./format.js";
+import { Figure, Figures, Table, Tabs, Trouble } from "./parts.js";
+import { useAnswer } from "./server.js";
+import { OPTIONS } from "./configuration.js";
+
+const linkTo = (id, tab = "") => `#/taskexecutors/${encodeURIComponent(id)}${tab && `/${tab}`}`;
+const usedSlots = (each) => `${each.slotsNumber - each.freeSlots} of ${each.slotsNumber}`;
+
+const EXECUTORS = [
+  { title: "TaskExecutor", value: (row) => row.path, show: (row) => html`<a href=${linkTo(row.id)}>${row.path}</a>` },
+  { title: "Slots in use", value: (row) => row.slotsNumber - row.freeSlots, show: usedSlots, isNumber: true },
+  { title: "Subtasks", value: (row) => row.assignedTasks, isNumber: true },
+  { title: "CPUs", value: (row) => row.hardware.cpuCores, isNumber: true },
+  {
+    title: "Memory of the machine",
+    value: (row) => row.hardware.physicalMemory,
+    show: (row) => bytes(row.hardware.physicalMemory),
+    isNumber: true,
+  },
+  {
+    title: "Free",
+    value: (row) => row.hardware.freeMemory,
+    show: (row) => bytes(row.hardware.freeMemory),
+    isNumber: true,
+  },
+  {
+    title: "Heard last",
+    value: (row) => row.timeSinceLastHeartbeat,
+    show: (row) => time(row.timeSinceLastHeartbeat),
+    isNumber: true,
+  },
+];
+
+export function TaskExecutorsView() {
+  const answer = useAnswer("taskmanagers");
+  return html`<h1>TaskExecutors</h1>
+    <${Trouble} of=${answer} />
+    ${
+      answer.value &&
+      html`<section class="card">
+      <${Table}
+        label="TaskExecutors"
+        columns=${EXECUTORS}
+        rows=${answer.value.taskmanagers}
+        keyOf=${(row) => row.id}
+        empty="No TaskExecutor is registered."
+      />
+    </section>`
+    }`;
+}
+
+export function TaskExecutorView({ id, tab = "overview" }) {
+  const path = `taskmanagers/${encodeURIComponent(id)}`;
+  const answer = useAnswer(path);
+  const tabs = [
+    ["overview", "Overview", linkTo(id, "overview")],
+    ["logs", "Logs", linkTo(id, "logs")],
+    ["threads", "Threads", linkTo(id, "threads")],
+  ];
+  return html`
+    <p><a href="#/taskexecutors">All TaskExecutors</a></p>
+    <h1>${answer.value?.path || id}</h1>
+    <${Trouble} of=${answer} />
+    <${Tabs} label="Views of the TaskExecutor" tabs=${tabs} current=${tab} />
+    ${tab === "logs" && html`<${Logs} path=${path} />`}
+    ${tab === "threads" && html`<${Threads} path=${path} />`}
+    ${tab === "overview" && answer.value && html`<${Overview} path=${path} of=${answer.value} />`}
+  `;
+}
+
+const SLOTS = [
+  {
+    title: "Job",
+    value: (row) => row.jobId,
+    show: (row) => html`<a href=${`#/jobs/${row.jobId}/graph`}>${row.jobId}</a>`,
+  },
+  { title: "CPUs", value: (row) => row.resource.cpuCores, isNumber: true },
+  { title: "Subtasks", value: (row) => row.assignedTasks, isNumber: true },
+];
+
+function Overview({ path, of }) {
+  return html`<section class="card" aria-label="Overview">
+    <${Figures}>
+      <${Figure} label="Slots in use">${usedSlots(of)}<//>
+      <${Figure} label="Subtasks">${of.assignedTasks}<//>
+      <${Figure} label="Memory of its processes">${bytes(of.metrics.heapUsed)}<//>
+      <${Figure} label="Memory of the machine">${bytes(of.hardware.physicalMemory)}<//>
+      <${Figure} label="Free">${bytes(of.hardware.freeMemory)}<//>
+      <${Figure} label="Heard last">${time(of.timeSinceLastHeartbeat)}<//>
+    <//>
+    <h2>Slots in use</h2>
+    <${Table}
+      label="Slots in use"
+      columns=${SLOTS}
+      rows=${of.allocatedSlots.map((slot, index) => ({ ...slot, index }))}
+      keyOf=${(row) => row.index}
+      empty="No slot is in use."
+    />
+    <h2>Metrics</h2>
+    <${Values} path=${`${path}/metrics`} />
+  </section>`;
+}
+
+const VALUES = [
+  { title: "Metric", value: (row) => row.id, show: (row) => html`<code>${row.id}</code>` },
+  {
+    title: "Value",
+    value: (row) => Number(row.value),
+    show: (row) => (Number.isNaN(Number(row.value)) ? row.value : count(Number(row.value))),
+    isNumber: true,
+  },
+];
+
+function Values({ path }) {
+  const names = (useAnswer(path, 0).value || []).map((each) => encodeURIComponent(each.id));
+  const values = useAnswer(names.length ? `${path}?get=${names.join(",")}` : null).value || [];
+  return html`<${Table}
+    label="Metrics"
+    columns=${VALUES}
+    rows=${values}
+    keyOf=${(row) => row.id}
+    empty="No metric is known."
+  />`;
+}
+
+// -- masters -----------------------------------------------------------------------------------------------------
+
+export function MastersView({ tab = "overview" }) {
+  const tabs = [
+    ["overview", "Overview", "#/masters"],
+    ["logs", "Logs", "#/masters/logs"],
+    ["threads", "Threads", "#/masters/threads"],
+  ];
+  return html`
+    <h1>Masters</h1>
+    <${Tabs} label="Views of the masters" tabs=${tabs} current=${tab} />
+    ${tab === "logs" && html`<${Logs} path="jobmanager" />`}
+    ${tab === "threads" && html`<${Threads} path="jobmanager" />`}
+    ${tab === "overview" && html`<${Cluster} />`}
+  `;
+}
+
+function Cluster() {
+  const options = useAnswer("jobmanager/config");
+  const environment = useAnswer("jobmanager/environment", 0).value;
+  const packages = (environment?.classpath || []).map((name) => ({ name }));
+  return html`<section class="card" aria-label="Overview">
+    <${Trouble} of=${options} />
+    <h2>Options</h2>
+    <${Table}
+      label="Options"
+      columns=${OPTIONS}
+      rows=${options.value || []}
+      keyOf=${(row) => row.key}
+      empty="No option was set."
+    />
+    <h2>Metrics</h2>
+    <${Values} path="jobmanager/metrics" />
+    <h2>Environment</h2>
+    <p>${environment ? `${environment.jvm.version} on ${environment.jvm.arch}` : NOTHING}</p>
+    <details>
+      <summary>${packages.length} packages</summary>
+      <ul class="packages">${packages.map(({ name }) => html`<li key=${name}>${name}</li>`)}</ul>
+    </details>
+  </section>`;
+}
+
+// -- logs and threads --------------------------------------------------------------------------------------------
+
+function Logs({ path }) {
+  const files = useAnswer(`${path}/logs`);
+  const listed = files.value?.logs || [];
+  const [chosen, setChosen] = useState(null);
+  const name = chosen ?? listed[0]?.name;
+  const text = useAnswer(name ? `${path}/logs/${encodeURIComponent(name)}` : null);
+  return html`<section class="card" aria-label="Logs">
+    <${Trouble} of=${files} />
+    ${files.value && !listed.length && html`<p class="empty">They print to no file of their own.</p>`}
+    ${
+      name &&
+      html`<label class="choice">
+        File
+        <select value=${name} onChange=${(event) => setChosen(event.target.value)}>
+          ${listed.map(
+            (file) =>
+              html`<option key=${file.name} value=${file.name}>
+                ${file.name} (${bytes(file.size)}, ${time(file.mtime)})
+              </option>`,
+          )}
+        </select>
+      </label>
+      <${Trouble} of=${text} />
+      <${Tail} text=${text.value} />`
+    }
+  </section>`;
+}
+
+/** The end of a log; it stays at its end, unless somebody has scrolled up to read. */
+function Tail({ text = "" }) {
+  const place = useRef(null);
+  const isAtEnd = useRef(true);
+  useEffect(() => {
+    if (isAtEnd.current) place.current.scrollTop = place.current.scrollHeight;
+  }, [text]);
+  const watch = ({ target }) => {
+    isAtEnd.current = target.scrollHeight - target.scrollTop - target.clientHeight < 20;
+  };
+  return html`<pre class="log" ref=${place} tabindex="0" aria-label="Log" onScroll=${watch}>${text}</pre>`;
+}
+
+function Threads({ path }) {
+  const answer = useAnswer(`${path}/thread-dump`);
+  const threads = answer.value?.threadInfos || [];
+  return html`<section class="card" aria-label="Threads">
+    <${Trouble} of=${answer} />
+    ${threads.map(
+      ({ threadName, stringifiedThreadInfo }, index) =>
+        html`<details key=${threadName + index} open=${threads.length < 4}>
+          <summary>${threadName}</summary>
+          <pre tabindex="0">${stringifiedThreadInfo}</pre>
+        </details>`,
+    )}
+  </section>`;
+}
