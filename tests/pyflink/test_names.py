@@ -50,6 +50,7 @@ EXPLAINED = {
     r"Instant\.to_epoch_milli": "`Instant.to_epoch_milli(value)`",
     r"JobStatus\.(RECONCILING|SUSPENDED)": "`JobStatus.SUSPENDED`",
     r"json_schema": "`json_schema(...)`",
+    r"connectors\.kafka: KafkaSink\.get_transformer": "`AccumulateType`",
 }
 """What of the list may differ, and the words of the page that say so."""
 

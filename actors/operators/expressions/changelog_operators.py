@@ -19,8 +19,6 @@ _TEXTS = {text: value for value, text in enumerate(SHORT_STRINGS)} | {
     "u": RowKind.UPDATE_AFTER.value,
     "d": RowKind.DELETE.value,
 }
-_VALUES = pa.array(_TEXTS.values(), pa.int8())
-_SHORT_STRINGS = pa.array(SHORT_STRINGS, pa.string())
 
 
 class AsChangelogOperator(ColumnOperator):
@@ -54,7 +52,7 @@ class AsChangelogOperator(ColumnOperator):
             is_kind = pc.is_in(column, pa.array(range(len(ROW_KINDS)), column.type))
             return pc.if_else(is_kind, column, None).cast(pa.int8())
         if types.is_string(column.type) or types.is_large_string(column.type):
-            return _VALUES.take(pc.index_in(column, pa.array(_TEXTS, column.type)))
+            return pa.array(_TEXTS.values(), pa.int8()).take(pc.index_in(column, pa.array(_TEXTS, column.type)))
         raise TypeMismatchError(
             f"{label_of(self.context)}: column {self._column!r} says what rows do in the changelog, so it must be of "
             f"text or integers, not {column.type}"
@@ -73,6 +71,6 @@ class KindsAsColumnOperator(ColumnOperator):
             raise InvalidProgramError(
                 f"{label_of(self.context)}: kinds_as_column would make two columns named {self._column!r}; name another"
             )
-        kinds = _SHORT_STRINGS.take(batch.row_kinds)
+        kinds = pa.array(SHORT_STRINGS, pa.string()).take(batch.row_kinds)
         with_kinds = pa.RecordBatch.from_arrays([*data.columns, kinds], names=[*names, self._column])
         return batch.with_data(with_kinds).with_kinds(None)

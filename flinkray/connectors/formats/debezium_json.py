@@ -17,8 +17,8 @@ from flinkray.errors import InvalidProgramError
 from flinkray.types.records import RecordType
 from flinkray.types.rows import RowKind
 
-_OPS = pa.array(["c", "r", "u", "d"])
-_BEFORE = pa.array([RowKind.UPDATE_BEFORE.value, RowKind.DELETE.value], pa.int8())
+_OPS = ("c", "r", "u", "d")
+_BEFORE = (RowKind.UPDATE_BEFORE.value, RowKind.DELETE.value)
 """The kinds of rows that are as they were before a change."""
 
 
@@ -79,7 +79,7 @@ class DebeziumJsonFormat(ChangelogFormat):
     def encode_changes(self, data: pa.RecordBatch, kinds: pa.Array) -> pa.Array:
         if self._schema_include:
             raise ValueError("with its schema beside it a change can only be read; write it with schema_include=False")
-        is_before = pc.is_in(kinds, _BEFORE)
+        is_before = pc.is_in(kinds, pa.array(_BEFORE, pa.int8()))
         opening = pc.if_else(is_before, '{"before":', '{"before":null,"after":')
         closing = pc.if_else(is_before, ',"after":null,"op":"d"}', ',"op":"c"}')
         rows = self._rows.encode(data).cast(pa.string())
@@ -90,7 +90,7 @@ def _check(
     messages: pa.Array, before: pa.Array, after: pa.Array, op: pa.Array, needs_before: npt.NDArray[np.bool_]
 ) -> None:
     """Refuses messages that say not what they do, or lack a row."""
-    is_known = pc.is_in(op, _OPS)
+    is_known = pc.is_in(op, pa.array(_OPS))
     if not pc.all(is_known).as_py():
         first = pc.index(is_known, False).as_py()
         raise ValueError(f"op is {op[first].as_py()!r}, not c, r, u or d: {shown(messages[first].as_py())}")

@@ -15,7 +15,7 @@ import pyarrow as pa
 from flinkray.batches.batch import Batch
 from flinkray.pyflink.texts import line_texts
 from flinkray.pyflink.unavailable import unavailable
-from flinkray.types.records import SCALAR_COLUMN, Kind
+from flinkray.types.records import SCALAR_COLUMN, Kind, RecordType
 
 __all__ = [
     "BulkWriterFactory",
@@ -50,6 +50,14 @@ class SimpleStringSchema(SerializationSchema, DeserializationSchema):
 
     def __init__(self, charset: str = "UTF-8") -> None:
         self._charset = charset
+
+    @property
+    def is_utf8(self) -> bool:
+        return self._charset.upper().replace("_", "-") in ("UTF-8", "UTF8")
+
+    @property
+    def record_type(self) -> RecordType:
+        return RecordType(Kind.SCALAR, pa.schema([(SCALAR_COLUMN, pa.string())]))
 
     def serialize(self, value: str) -> bytes:
         return value.encode(self._charset)

@@ -30,6 +30,10 @@ from flinkray.transformations.transformation import ResourceSpec
 __all__ = ["StreamExecutionEnvironment"]
 
 _LOG = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
+
+_BUILT_IN = ("connector-kafka", "flink-avro", "sql-avro", "flink-json", "flink-csv")
+"""Parts of the names of archives for which there is something here."""
 _NO_JAVA = "jars cannot run here; use Python libraries in your functions, or a Source or Sink of your own"
 
 
@@ -207,8 +211,16 @@ class StreamExecutionEnvironment(environment.StreamExecutionEnvironment):
             "tasks"
         )
 
-    def add_jars(self, *jars_path: str) -> NoReturn:
-        raise InvalidProgramError(f"add_jars: {_NO_JAVA}")
+    def add_jars(self, *jars_path: str) -> None:
+        """Archives of what is built in here are left out, with a line in the log.
+
+        Raises:
+            InvalidProgramError: another one is among them.
+        """
+        unknown = [path for path in jars_path if not any(part in path for part in _BUILT_IN)]
+        if unknown:
+            raise InvalidProgramError(f"add_jars({unknown[0]!r}): {_NO_JAVA}")
+        log.warning("add_jars: %s: what is in there is built in here", ", ".join(jars_path))
 
     def add_classpaths(self, *classpaths: str) -> NoReturn:
         raise InvalidProgramError(f"add_classpaths: {_NO_JAVA}")

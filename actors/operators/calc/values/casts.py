@@ -36,8 +36,8 @@ _WHOLE = r"^[ ]*[+-]?([0-9]+\.?[0-9]*|\.[0-9]*)[ ]*$"
 _REAL = r"^[ \t\r\n]*[+-]?(NaN|Infinity|([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?[fFdD]?)[ \t\r\n]*$"
 _LONGEST_INTEGER = 30
 """Characters of a whole number that may still be one of 64 bits: as many as a decimal is sure to hold."""
-_TRUE = pa.array(["true", "t", "yes", "y", "1"])
-_FALSE = pa.array(["false", "f", "no", "n", "0"])
+_TRUE = ("true", "t", "yes", "y", "1")
+_FALSE = ("false", "f", "no", "n", "0")
 _LIMITS = {
     TypeRoot.TINYINT: 2**7,
     TypeRoot.SMALLINT: 2**15,
@@ -177,8 +177,8 @@ def _to_boolean(values: pa.Array, job: _Cast) -> pa.Array:
     if job.source.root not in TEXTS:
         return pc.not_equal(values, pa.scalar(0, values.type))
     words = pc.ascii_lower(pc.utf8_trim_whitespace(values))
-    is_true = pc.is_in(words, _TRUE)
-    known = pc.or_(is_true, pc.is_in(words, _FALSE))
+    is_true = pc.is_in(words, pa.array(_TRUE))
+    known = pc.or_(is_true, pc.is_in(words, pa.array(_FALSE)))
     return job.checked(values, nulls_where(pc.invert(known), is_true))
 
 

@@ -18,6 +18,7 @@ from flinkray.pyflink.common.typeinfo import TypeInformation
 from flinkray.pyflink.datastream.connectors.stream_formats import StreamFormat
 from flinkray.pyflink.datastream.formats.csv_files import CsvSchemaSource, csv_lines, quoted
 from flinkray.pyflink.datastream.formats.csv_schema import CsvSchema, CsvSchemaBuilder
+from flinkray.types.records import Kind, RecordType
 from flinkray.types.rows import Row
 
 __all__ = [
@@ -84,7 +85,8 @@ class CsvRowDeserializationSchema(DeserializationSchema):
 
     def __init__(self, schema: CsvSchema, ignores_errors: bool) -> None:
         self._schema = schema
-        self._ignores_errors = ignores_errors
+        self.record_type = RecordType(Kind.ROW, schema.schema)
+        self.ignores_errors = ignores_errors
 
     def deserialize(self, message: bytes) -> Row | None:
         """Empty fields are None, except of text. None for a comment, and where errors are to be ignored for what is no
@@ -98,7 +100,7 @@ class CsvRowDeserializationSchema(DeserializationSchema):
         try:
             return self._row(message)
         except (ValueError, pa.ArrowException, csv.Error):
-            if self._ignores_errors:
+            if self.ignores_errors:
                 return None
             raise
 

@@ -19,9 +19,10 @@ class JsonRowDeserializationSchema(DeserializationSchema):
     """Made with `JsonRowDeserializationSchema.builder().type_info(Types.ROW_NAMED([...], [...])).build()`."""
 
     def __init__(self, type_info: TypeInformation, is_field_needed: bool, ignores_errors: bool) -> None:
-        self._names = type_info.record_type.schema.names
-        self._is_field_needed = is_field_needed
-        self._ignores_errors = ignores_errors
+        self.record_type = type_info.record_type
+        self._names = self.record_type.schema.names
+        self.is_field_needed = is_field_needed
+        self.ignores_errors = ignores_errors
 
     @staticmethod
     def builder() -> JsonRowDeserializationSchema.Builder:
@@ -38,10 +39,10 @@ class JsonRowDeserializationSchema(DeserializationSchema):
             if not isinstance(values, dict):
                 raise ValueError(f"no JSON object: {message[:200]!r}")
             missing = [name for name in self._names if name not in values]
-            if missing and self._is_field_needed:
+            if missing and self.is_field_needed:
                 raise ValueError(f"no field {missing[0]!r} in {message[:200]!r}")
         except ValueError:
-            if self._ignores_errors:
+            if self.ignores_errors:
                 return None
             raise
         return Row(**{name: values.get(name) for name in self._names})
@@ -74,7 +75,8 @@ class JsonRowSerializationSchema(SerializationSchema):
     """Made with `JsonRowSerializationSchema.builder().with_type_info(Types.ROW_NAMED([...], [...])).build()`."""
 
     def __init__(self, type_info: TypeInformation) -> None:
-        self._names = type_info.record_type.schema.names
+        self.record_type = type_info.record_type
+        self._names = self.record_type.schema.names
 
     @staticmethod
     def builder() -> JsonRowSerializationSchema.Builder:

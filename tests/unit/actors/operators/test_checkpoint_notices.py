@@ -10,15 +10,22 @@ import pytest
 
 import actors.operators
 from actors.operators.contract.operator import Operator
-from actors.operators.functions import process
+from actors.operators.functions import process, reduce
 from actors.operators.registry import create_operator
 from actors.operators.windows.choice import create_window_operator
 from actors.operators.windows.general import operator as window_general
 from actors.operators.windows.user_functions import calls as window_calls
 from actors.protocol.elements import CheckpointOptions
+from actors.state import backends
 from actors.state.backends import create_keyed_state
 from actors.state.keyed.options import StateOptions
-from flinkray.functions.interfaces import CoFlatMapFunction, CoMapFunction, KeyedCoProcessFunction, KeyedProcessFunction
+from flinkray.functions.interfaces import (
+    CoFlatMapFunction,
+    CoMapFunction,
+    KeyedCoProcessFunction,
+    KeyedProcessFunction,
+    ReduceFunction,
+)
 from flinkray.state.descriptors import ValueStateDescriptor
 from flinkray.transformations.operator_factories import (
     CoFlatMapFactory,
@@ -26,6 +33,7 @@ from flinkray.transformations.operator_factories import (
     CoProcessFactory,
     OperatorFactory,
     ProcessFactory,
+    ReduceFactory,
     WindowFactory,
 )
 from flinkray.types.keys import ColumnKey
@@ -37,7 +45,7 @@ from tests.support.state import RecordingStateWriter, write_snapshot
 KEY = ColumnKey(("key",))
 WINDOW = TumblingEventTimeWindows.of(10)
 INCREMENTAL = CheckpointOptions(directory="memory:///chk", shared_directory="memory:///shared")
-MODULES = (process, window_calls, window_general)
+MODULES = (process, reduce, window_calls, window_general)
 VALUE = ValueStateDescriptor("seen")
 
 
@@ -58,6 +66,15 @@ class RememberBoth(KeyedCoProcessFunction):
 
     def process_element2(self, value: Any, ctx: Any) -> None:
         self.seen.update(value.key)
+
+
+class ReduceAll(ReduceFunction):
+    def open(self, runtime_context: Any) -> None:
+        self.seen = runtime_context.get_state(VALUE)
+
+    def reduce(self, value1: Any, value2: Any) -> Any:
+        self.seen.update(value2.key)
+        return value2
 
 
 class MapBoth(CoMapFunction):
@@ -99,6 +116,7 @@ def chained(factory: OperatorFactory, *keys: ColumnKey) -> Callable[[], Operator
 
 OPERATORS: dict[str, Callable[[], Operator]] = {
     "process": chained(ProcessFactory(Remember()), KEY),
+    "reduce": chained(ReduceFactory(ReduceAll()), KEY),
     "co-process": chained(CoProcessFactory(RememberBoth()), KEY, KEY),
     "co-map": chained(CoMapFactory(MapBoth()), KEY, KEY),
     "co-flat-map": chained(CoFlatMapFactory(FlatMapBoth()), KEY, KEY),
@@ -128,7 +146,7 @@ def test_all_modules_whose_operators_have_keyed_state_are_tested_here() -> None:
 @pytest.mark.parametrize("name", OPERATORS)
 def test_the_next_checkpoint_uploads_no_file_of_one_that_is_complete(name: str, tmp_path: Path) -> None:
     with harness_of(name, tmp_path) as harness:
-        harness.push({"key": [1, 2, 3]}, [1, 2, 3])
+        harness.push({"key": [1, 2, 3, 1, 2, 3]}, [1, 2, 3, 4, 5, 6])
         harness.watermark(9)
         first, second = RecordingStateWriter(), RecordingStateWriter()
         write_snapshot(harness.snapshot(1, INCREMENTAL), first)
@@ -158,8 +176,9 @@ def test_every_backend_of_an_operator_hears_of_each_checkpoint(
         monkeypatch.setattr(backend, "snapshot", snapshot)
         return backend
 
-    for module in MODULES:
-        monkeypatch.setattr(module, "create_keyed_state", recorded)
+    for module in (backends, *MODULES):  # those that import it late have it of `backends`
+        if hasattr(module, "create_keyed_state"):
+            monkeypatch.setattr(module, "create_keyed_state", recorded)
     with harness_of(name, tmp_path) as harness:
         harness.snapshot(7, INCREMENTAL)
         harness.operator.notify_checkpoint_aborted(7)

@@ -298,7 +298,7 @@ def test_tuples_and_rows_mix_where_columns_are_declared() -> None:
 @pytest.mark.parametrize(
     ("module", "name", "words"),
     [
-        ("datastream.connectors.kafka", "KafkaSource", "its connector is a Java archive"),
+        ("datastream.connectors.kafka", "FlinkKafkaConsumer", "KafkaSource.builder"),
         ("datastream.connectors.jdbc", "JdbcSink", "in a Sink of your own"),
         ("datastream.connectors.elasticsearch", "Elasticsearch7SinkBuilder", "Elasticsearch's Python client"),
         ("datastream.connectors.hybrid_source", "HybridSource", "union()"),
@@ -318,7 +318,7 @@ def test_what_needs_java_fails_with_a_sentence_that_says_what_to_use(module: str
 
 def test_what_an_environment_cannot_do_says_what_to_use(pyflink_env: PyFlinkEnvironment) -> None:
     for call, words in (
-        (lambda: pyflink_env.add_jars("file:///a.jar"), "add_jars: jars cannot run here"),
+        (lambda: pyflink_env.add_jars("file:///a.jar"), "add_jars('file:///a.jar'): jars cannot run here"),
         (lambda: pyflink_env.add_classpaths("file:///a"), "add_classpaths: jars cannot run here"),
         (lambda: pyflink_env.set_python_requirements("r.txt"), "pip install -r r.txt"),
         (lambda: pyflink_env.add_python_archive("a.zip"), "register_cached_file"),
