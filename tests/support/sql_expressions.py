@@ -7,7 +7,10 @@ import decimal
 import re
 from typing import Any
 
-from flinkray.tables.functions.bound import BoundColumn, BoundExpression, BoundLiteral, bound_call
+from flinkray.tables.binding.calls import cast_to
+from flinkray.tables.functions.registry import resolve
+from flinkray.tables.functions.signatures import NO_LITERAL, Argument
+from flinkray.tables.plans.expressions import BoundExpression, Call, Column, Constant
 from flinkray.tables.types import logical as types
 from flinkray.tables.types.logical import LogicalType, RowType
 
@@ -44,6 +47,14 @@ _TYPES_WITH_NUMBERS: dict[str, Any] = {
 }
 
 
+def bound_call(name: str, *arguments: BoundExpression, target: LogicalType | None = None) -> Call:
+    """A call of a function by its name, with its arguments cast to what it takes."""
+    given = [Argument(each.type, each.value if isinstance(each, Constant) else NO_LITERAL) for each in arguments]
+    found = resolve(name, given, target)
+    cast = tuple(cast_to(each, kind) for each, kind in zip(arguments, found.argument_types, strict=True))
+    return Call(found.result_type, found.name, cast, found.is_deterministic)
+
+
 def bind(sql: str, row: RowType | None = None) -> BoundExpression:
     """The expression that the text is, over columns with the names and types of the row's fields."""
     parser = _Parser(sql, row or types.ROW())
@@ -60,21 +71,21 @@ def read_type(text: str) -> LogicalType:
     return found
 
 
-def symbol(name: str) -> BoundLiteral:
+def symbol(name: str) -> Constant:
     """A keyword among arguments."""
-    return BoundLiteral(name, types.CHAR(len(name)).not_null())
+    return Constant(types.CHAR(len(name)).not_null(), name)
 
 
-def number(text: str) -> BoundLiteral:
+def number(text: str) -> Constant:
     """A literal number: of type INT, BIGINT, DECIMAL or, with an exponent, DOUBLE."""
     if "e" in text.lower():
-        return BoundLiteral(float(text), types.DOUBLE.not_null())
+        return Constant(types.DOUBLE.not_null(), float(text))
     if "." not in text:
         value = int(text)
-        return BoundLiteral(value, (types.INT if value < 2**31 else types.BIGINT).not_null())
+        return Constant((types.INT if value < 2**31 else types.BIGINT).not_null(), value)
     digits = text.lstrip(".")
     scale = len(text.partition(".")[2])
-    return BoundLiteral(decimal.Decimal(text), types.DECIMAL(len(digits.replace(".", "")), scale).not_null())
+    return Constant(types.DECIMAL(len(digits.replace(".", "")), scale).not_null(), decimal.Decimal(text))
 
 
 class _Parser:
@@ -194,9 +205,9 @@ class _Parser:
             return self._signed()
         if self._take("-"):
             inner = self._signed()
-            if isinstance(inner, BoundLiteral) and not isinstance(inner.value, dt.timedelta | str):
+            if isinstance(inner, Constant) and not isinstance(inner.value, dt.timedelta | str):
                 is_lowest = inner.value == 2**31 and isinstance(inner.value, int)
-                return BoundLiteral(-inner.value, types.INT.not_null() if is_lowest else inner.type)
+                return Constant(types.INT.not_null() if is_lowest else inner.type, -inner.value)
             return bound_call("-", inner)
         return self._accessed()
 
@@ -219,10 +230,10 @@ class _Parser:
             return number(word)
         if kind == "text":
             text = word[1:-1].replace("''", "'")
-            return BoundLiteral(text, types.CHAR(len(text)).not_null())
+            return Constant(types.CHAR(len(text)).not_null(), text)
         if kind == "bytes":
             value = bytes.fromhex(word[2:-1])
-            return BoundLiteral(value, types.BINARY(len(value)).not_null())
+            return Constant(types.BINARY(len(value)).not_null(), value)
         if word == "(":
             return self._parenthesised()
         assert kind == "word", word
@@ -260,9 +271,9 @@ class _Parser:
 
     def _named(self, word: str) -> BoundExpression:
         if word in ("TRUE", "FALSE"):
-            return BoundLiteral(word == "TRUE", types.BOOLEAN.not_null())
+            return Constant(types.BOOLEAN.not_null(), word == "TRUE")
         if word in ("UNKNOWN", "NULL"):
-            return BoundLiteral(None, types.BOOLEAN if word == "UNKNOWN" else types.NULL)
+            return Constant(types.BOOLEAN if word == "UNKNOWN" else types.NULL, None)
         if word in ("DATE", "TIME", "TIMESTAMP", "INTERVAL") and self._tokens[self._at][0] == "text":
             return self._temporal(word, self._next()[1][1:-1])
         if word == "CASE":
@@ -273,7 +284,7 @@ class _Parser:
             return bound_call(word)
         if word in self._row.names:
             place = self._row.names.index(word)
-            return BoundColumn(place, self._row.types[place])
+            return Column(self._row.types[place], place)
         self._need("(")
         return self._call(word)
 
@@ -286,15 +297,15 @@ class _Parser:
 
     def _temporal(self, word: str, text: str) -> BoundExpression:
         if word == "DATE":
-            return BoundLiteral(dt.date.fromisoformat(text), types.DATE.not_null())
+            return Constant(types.DATE.not_null(), dt.date.fromisoformat(text))
         if word == "INTERVAL":
             return self._interval(text)
         digits = len(text.partition(".")[2])
         if word == "TIME":
-            return BoundLiteral(dt.time.fromisoformat(text.zfill(8)), types.TIME(digits).not_null())
-        return BoundLiteral(dt.datetime.fromisoformat(text), types.TIMESTAMP(digits).not_null())
+            return Constant(types.TIME(digits).not_null(), dt.time.fromisoformat(text.zfill(8)))
+        return Constant(types.TIMESTAMP(digits).not_null(), dt.datetime.fromisoformat(text))
 
-    def _interval(self, text: str) -> BoundLiteral:
+    def _interval(self, text: str) -> Constant:
         units = [self._next()[1]]
         self._parenthesised_numbers()
         if self._take("TO"):
@@ -306,12 +317,12 @@ class _Parser:
             every = list(_UNITS_OF_INTERVALS.values())
             sizes = [_UNITS_OF_INTERVALS[units[0]]] if len(parts) == 1 else [every[0], every[2]]
             months = sum(int(part) * size for part, size in zip(parts, sizes, strict=True))
-            return BoundLiteral(sign * months, types.INTERVAL("MONTH").not_null())
+            return Constant(types.INTERVAL("MONTH").not_null(), sign * months)
         names = list(_SECONDS)
         first = names.index(units[0])
         seconds = sum(float(part) * _SECONDS[names[first + place]] for place, part in enumerate(parts))
         kind = types.INTERVAL("SECOND", fraction=3).not_null()
-        return BoundLiteral(sign * dt.timedelta(seconds=seconds), kind)
+        return Constant(kind, sign * dt.timedelta(seconds=seconds))
 
     def _case(self) -> BoundExpression:
         subject = None if self._is("WHEN") else self.expression()
@@ -379,17 +390,17 @@ class _Parser:
         if self._take("FROM"):
             first, characters = self.expression(), first
         else:
-            characters = BoundLiteral(" ", types.CHAR(1).not_null())
+            characters = Constant(types.CHAR(1).not_null(), " ")
         self._need(")")
         return bound_call("TRIM", symbol(sides[0] if sides else "BOTH"), characters, first)
 
     def _call_json_value(self) -> BoundExpression:
         text, path, target = self._json_start()
-        empty: list[BoundExpression] = [symbol("NULL"), BoundLiteral(None, types.NULL)]
+        empty: list[BoundExpression] = [symbol("NULL"), Constant(types.NULL, None)]
         error = list(empty)
         while not self._take(")"):
             word = self._next()[1]
-            value = self._primary() if word == "DEFAULT" else BoundLiteral(None, types.NULL)
+            value = self._primary() if word == "DEFAULT" else Constant(types.NULL, None)
             self._need("ON")
             (empty if self._next()[1] == "EMPTY" else error)[:] = [symbol(word), value]
         return bound_call("JSON_VALUE", text, path, *empty, *error, target=target)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -16,11 +16,11 @@ from actors.operators.calc.patterns import PATTERN_KERNELS
 from actors.operators.calc.texts import TEXT_KERNELS
 from actors.operators.calc.times import TIME_KERNELS
 from actors.operators.calc.values.casts import CAST_KERNELS, cast
-from actors.operators.calc.values.evaluation import Call, Datum, EvaluationContext, Kernel, as_array
+from actors.operators.calc.values.evaluation import Datum, EvaluationContext, Kernel, KernelCall, as_array
 from flinkray.errors import RecordError
-from flinkray.tables.functions.bound import BoundCall, BoundColumn, BoundExpression, BoundLiteral
-from flinkray.tables.functions.signatures import ResolvedCall
+from flinkray.tables.plans.expressions import BoundExpression, Call, Column, Constant, FieldAccess, columns_of
 from flinkray.tables.types.arrow import to_arrow
+from flinkray.tables.types.casts import can_cast_implicitly
 from flinkray.tables.types.logical import LogicalType
 
 KERNELS: dict[str, Kernel] = {
@@ -34,6 +34,8 @@ KERNELS: dict[str, Kernel] = {
     **JSON_KERNELS,
 }
 """The kernel of each scalar function, by the function's own name."""
+Columns = Sequence[pa.Array] | Mapping[int, pa.Array]
+"""The columns of the input by their numbers: all, or those that are read."""
 _MAKE_JSON = ("JSON_OBJECT", "JSON_ARRAY")
 _UNFAILING = frozenset(
     {*LOGIC_KERNELS, *PATTERN_KERNELS, *TEXT_KERNELS, *COLLECTION_KERNELS, "+", "-", "*", "TRY_CAST", "EXTRACT"}
@@ -41,40 +43,7 @@ _UNFAILING = frozenset(
 """Functions that compute a result for any arguments, so that it does not matter if rows that need none are computed."""
 
 
-def evaluate(
-    call: ResolvedCall,
-    arguments: Sequence[Datum],
-    types: Sequence[LogicalType],
-    rows: int,
-    context: EvaluationContext,
-    raw_json: frozenset[int] = frozenset(),
-) -> Datum:
-    """One call on whole columns.
-
-    Args:
-        arguments: columns, or scalars for constants, of `types`.
-        raw_json: places of arguments that are JSON already.
-    Returns:
-        A column of the Arrow type of the result, or a scalar if all arguments are.
-    Raises:
-        RecordError: a value cannot be computed; names the function.
-    """
-    try:
-        casted = [
-            cast(argument, source, target, context)
-            for argument, source, target in zip(arguments, types, call.argument_types, strict=True)
-        ]
-        described = Call(call.name, call.argument_types, call.result_type, rows, context, raw_json)
-        result = KERNELS[call.name].run(described, casted)
-    except (ValueError, ArithmeticError) as error:
-        raise RecordError(f"{call.name}: {error}") from error
-    target = to_arrow(call.result_type)
-    return result if result.type.equals(target) else result.cast(target)
-
-
-def calculate(
-    expression: BoundExpression, columns: Sequence[pa.Array], rows: int, context: EvaluationContext
-) -> pa.Array:
+def calculate(expression: BoundExpression, columns: Columns, rows: int, context: EvaluationContext) -> pa.Array:
     """The column of an expression.
 
     Of CASE, IF, COALESCE, AND and OR only the rows that need a result are computed, so that what guards a division does
@@ -89,39 +58,54 @@ def calculate(
     return as_array(_calculate(expression, columns, rows, context), rows)
 
 
-def _calculate(
-    expression: BoundExpression, columns: Sequence[pa.Array], rows: int, context: EvaluationContext
-) -> Datum:
+def _calculate(expression: BoundExpression, columns: Columns, rows: int, context: EvaluationContext) -> Datum:
     match expression:
-        case BoundColumn(place=place):
-            return columns[place]
-        case BoundLiteral(value=value, type=kind):
+        case Column(index=index):
+            return columns[index]
+        case Constant(value=value, type=kind):
             return pa.scalar(value, to_arrow(kind))
-        case BoundCall(resolved=call, arguments=arguments):
+        case FieldAccess(operand=operand, index=index):
+            return pc.struct_field(_calculate(operand, columns, rows, context), index)
+        case Call(arguments=arguments):
             guarded = _guarded(expression, columns, rows, context)
             if guarded is not None:
                 return guarded
-            values = [_calculate(argument, columns, rows, context) for argument in arguments]
-            raw = frozenset(
-                place
-                for place, argument in enumerate(arguments)
-                if isinstance(argument, BoundCall) and argument.resolved.name in _MAKE_JSON
-            )
-            return evaluate(call, values, [argument.type for argument in arguments], rows, context, raw)
+            return _called(expression, [_calculate(each, columns, rows, context) for each in arguments], rows, context)
+    raise TypeError(f"{type(expression).__name__} is not computed row by row")
+
+
+def _called(call: Call, arguments: Sequence[Datum], rows: int, context: EvaluationContext) -> Datum:
+    """A call on columns, and scalars for constants; a column of the Arrow type of the result, or a scalar."""
+    raw = frozenset(
+        place
+        for place, argument in enumerate(call.arguments)
+        if isinstance(argument, Call) and argument.function in _MAKE_JSON
+    )
+    types = tuple(each.type for each in call.arguments)
+    try:
+        result = KERNELS[call.function].run(KernelCall(call.function, types, call.type, rows, context, raw), arguments)
+    except (ValueError, ArithmeticError) as error:
+        raise RecordError(f"{call.function}: {error}") from error
+    target = to_arrow(call.type)
+    return result if result.type.equals(target) else result.cast(target)
 
 
 # -- rows that need a result ---------------------------------------------------------------------------------------
 
 
 def _can_fail(expression: BoundExpression) -> bool:
-    if not isinstance(expression, BoundCall):
+    if isinstance(expression, FieldAccess):
+        return _can_fail(expression.operand)
+    if not isinstance(expression, Call):
         return False
-    return expression.resolved.name not in _UNFAILING or any(map(_can_fail, expression.arguments))
+    if expression.function == "CAST" and can_cast_implicitly(expression.arguments[0].type, expression.type):
+        return _can_fail(expression.arguments[0])
+    return expression.function not in _UNFAILING or any(map(_can_fail, expression.arguments))
 
 
-def _guarded(call: BoundCall, columns: Sequence[pa.Array], rows: int, context: EvaluationContext) -> pa.Array | None:
+def _guarded(call: Call, columns: Columns, rows: int, context: EvaluationContext) -> pa.Array | None:
     """A condition whose later arguments may fail; None: it is computed as any other call."""
-    name = call.resolved.name
+    name = call.function
     if name not in ("CASE", "IF", "COALESCE", "IFNULL", "AND", "OR") or not any(map(_can_fail, call.arguments[1:])):
         return None
     if name in ("CASE", "IF"):
@@ -141,7 +125,7 @@ def _guarded(call: BoundCall, columns: Sequence[pa.Array], rows: int, context: E
     return result
 
 
-def _by_condition(call: BoundCall, columns: Sequence[pa.Array], rows: int, context: EvaluationContext) -> pa.Array:
+def _by_condition(call: Call, columns: Columns, rows: int, context: EvaluationContext) -> pa.Array:
     kind, arguments = call.type, call.arguments
     result = pa.nulls(rows, to_arrow(kind))
     is_open = pa.repeat(True, rows)
@@ -160,12 +144,12 @@ def _of_rows(
     expression: BoundExpression,
     mask: pa.Array,
     kind: LogicalType,
-    columns: Sequence[pa.Array],
+    columns: Columns,
     context: EvaluationContext,
 ) -> pa.Array:
     """The expression in the rows of the mask, as values of the type."""
     count = mask.true_count
-    chosen = columns if count == len(mask) else [column.filter(mask) for column in columns]
+    chosen = columns if count == len(mask) else {each: columns[each].filter(mask) for each in columns_of(expression)}
     if not count:
         return pa.nulls(0, to_arrow(kind))
     return cast(calculate(expression, chosen, count, context), expression.type, kind, context)

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from actors.operators.calc.values.evaluation import Call, Datum, as_array, nulls_where, plain, with_call
+from actors.operators.calc.values.evaluation import Datum, KernelCall, as_array, nulls_where, plain, with_call
 from actors.operators.calc.values.nested import (
     Lengths,
     flat_list,
@@ -27,16 +27,16 @@ Indices = npt.NDArray[np.int64]
 # -- made ----------------------------------------------------------------------------------------------------------
 
 
-def _array(call: Call, *elements: Datum) -> pa.Array:
+def _array(call: KernelCall, *elements: Datum) -> pa.Array:
     return lists_of(_each(call.rows, len(elements)), _interleaved(elements, call.rows), None, call.arrow_type)
 
 
-def _map(call: Call, *entries: Datum) -> pa.Array:
+def _map(call: KernelCall, *entries: Datum) -> pa.Array:
     keys, values = _interleaved(entries[::2], call.rows), _interleaved(entries[1::2], call.rows)
     return maps_of(_each(call.rows, len(entries) // 2), keys, values, None, call.arrow_type)
 
 
-def _row(call: Call, *values: Datum) -> pa.Array:
+def _row(call: KernelCall, *values: Datum) -> pa.Array:
     columns = [as_array(value, call.rows) for value in values]
     return pa.StructArray.from_arrays(columns, fields=list(call.arrow_type))
 
@@ -55,7 +55,7 @@ def _interleaved(columns: tuple[Datum, ...], rows: int) -> pa.Array:
 # -- indexed -------------------------------------------------------------------------------------------------------
 
 
-def _item(call: Call, container: Datum, key: Datum) -> pa.Array:
+def _item(call: KernelCall, container: Datum, key: Datum) -> pa.Array:
     kind = call.types[0]
     container = as_array(container, call.rows)
     if isinstance(kind, RowType):
@@ -89,7 +89,7 @@ def _cardinality(value: pa.Array) -> pa.Array:
     return pc.list_value_length(value)
 
 
-def _element(call: Call, value: pa.Array) -> pa.Array:
+def _element(call: KernelCall, value: pa.Array) -> pa.Array:
     """The only element; NULL of an empty array. More than one is an error."""
     lengths = flat_list(value)[0]
     if lengths.size and lengths.max() > 1:
@@ -136,14 +136,14 @@ def _with_nulls(values: pa.Array, like: pa.Array) -> pa.Array:
     return nulls_where(like.is_null(), values) if like.null_count else values
 
 
-def _kept(array: pa.Array, items: pa.Array, rows: Indices, indices: Indices, call: Call) -> pa.Array:
+def _kept(array: pa.Array, items: pa.Array, rows: Indices, indices: Indices, call: KernelCall) -> pa.Array:
     """Arrays of the elements at these indices, which are in the order of their rows."""
     lengths = np.bincount(rows, minlength=len(array)).astype(np.int64)
     return lists_of(lengths, items.take(pa.array(indices)), array, call.arrow_type)
 
 
 def _appended(at_front: bool) -> Callable[..., pa.Array]:
-    def kernel(call: Call, array: Datum, element: Datum) -> pa.Array:
+    def kernel(call: KernelCall, array: Datum, element: Datum) -> pa.Array:
         array = as_array(array, call.rows)
         single = lists_of(_each(call.rows, 1), as_array(element, call.rows), None, call.arrow_type)
         return _concat(call, *((single, array) if at_front else (array, single)))
@@ -151,7 +151,7 @@ def _appended(at_front: bool) -> Callable[..., pa.Array]:
     return kernel
 
 
-def _concat(call: Call, *arrays: Datum) -> pa.Array:
+def _concat(call: KernelCall, *arrays: Datum) -> pa.Array:
     """One array after the other; NULL if one is."""
     columns = [as_array(array, call.rows).cast(call.arrow_type) for array in arrays]
     parts = [flat_list(column) for column in columns]
@@ -175,21 +175,21 @@ def _first_of_each(rows: Indices, codes: Indices) -> Indices:
     return np.sort(np.unique(keys, return_index=True)[1]).astype(np.int64)
 
 
-def _distinct(call: Call, array: pa.Array) -> pa.Array:
+def _distinct(call: KernelCall, array: pa.Array) -> pa.Array:
     lengths, items = flat_list(array)
     rows, (codes,) = rows_of(lengths), _codes(items)
     first = _first_of_each(rows, codes)
     return _kept(array, items, rows[first], first, call)
 
 
-def _union(call: Call, left: Datum, right: Datum) -> pa.Array:
+def _union(call: KernelCall, left: Datum, right: Datum) -> pa.Array:
     return _distinct(call, _concat(call, left, right))
 
 
 def _filtered(is_kept: bool) -> Callable[..., pa.Array]:
     """ARRAY_INTERSECT and ARRAY_EXCEPT: the distinct elements that the other array has, or has not."""
 
-    def kernel(call: Call, left: Datum, right: Datum) -> pa.Array:
+    def kernel(call: KernelCall, left: Datum, right: Datum) -> pa.Array:
         columns = [as_array(side, call.rows).cast(call.arrow_type) for side in (left, right)]
         (lengths, items), (other_lengths, others) = (flat_list(column) for column in columns)
         codes, other_codes = _codes(items, others)
@@ -203,20 +203,20 @@ def _filtered(is_kept: bool) -> Callable[..., pa.Array]:
     return kernel
 
 
-def _removed(call: Call, array: pa.Array, wanted: Datum) -> pa.Array:
+def _removed(call: KernelCall, array: pa.Array, wanted: Datum) -> pa.Array:
     lengths, items, is_it = _matches(array, wanted)
     stays = np.flatnonzero(~is_it)
     return _kept(array, items, rows_of(lengths)[stays], stays, call)
 
 
-def _reversed(call: Call, array: pa.Array) -> pa.Array:
+def _reversed(call: KernelCall, array: pa.Array) -> pa.Array:
     lengths, items = flat_list(array)
     ends = np.cumsum(lengths)
     indices = np.repeat(ends, lengths) - 1 - positions_of(lengths)
     return lists_of(lengths, items.take(pa.array(indices)), array, call.arrow_type)
 
 
-def _sliced(call: Call, array: pa.Array, start: int, end: int | None = None) -> pa.Array:
+def _sliced(call: KernelCall, array: pa.Array, start: int, end: int | None = None) -> pa.Array:
     """Elements from place to place, both included; negative places count from behind."""
     lengths, items = flat_list(array)
     first = np.full(len(lengths), start - 1) if start > 0 else lengths + start if start < 0 else np.zeros_like(lengths)
@@ -226,7 +226,7 @@ def _sliced(call: Call, array: pa.Array, start: int, end: int | None = None) -> 
     return _kept(array, items, rows[stays], stays, call)
 
 
-def _sorted(call: Call, array: pa.Array, ascending: bool = True, nulls_first: bool | None = None) -> pa.Array:
+def _sorted(call: KernelCall, array: pa.Array, ascending: bool = True, nulls_first: bool | None = None) -> pa.Array:
     """In order; NULLs first if that ascends, else last, unless it is said."""
     lengths, items = flat_list(array)
     first = ascending if nulls_first is None else nulls_first
@@ -239,7 +239,7 @@ def _sorted(call: Call, array: pa.Array, ascending: bool = True, nulls_first: bo
 
 
 def _extreme(is_most: bool) -> Callable[..., pa.Array]:
-    def kernel(call: Call, array: pa.Array) -> pa.Array:
+    def kernel(call: KernelCall, array: pa.Array) -> pa.Array:
         lengths, items = flat_list(array)
         ranks = np.asarray(pc.rank(items, sort_keys="ascending", tiebreaker="first")).astype(np.int64)
         stays = np.flatnonzero(items.is_valid().to_numpy(zero_copy_only=False))
@@ -265,23 +265,23 @@ def _joined(array: pa.Array, separator: str, null_text: str | None = None) -> pa
 # -- maps ----------------------------------------------------------------------------------------------------------
 
 
-def _keys(call: Call, value: pa.Array) -> pa.Array:
+def _keys(call: KernelCall, value: pa.Array) -> pa.Array:
     lengths, keys, _ = flat_map(value)
     return lists_of(lengths, keys, value, call.arrow_type)
 
 
-def _values(call: Call, value: pa.Array) -> pa.Array:
+def _values(call: KernelCall, value: pa.Array) -> pa.Array:
     lengths, _, values = flat_map(value)
     return lists_of(lengths, values, value, call.arrow_type)
 
 
-def _entries(call: Call, value: pa.Array) -> pa.Array:
+def _entries(call: KernelCall, value: pa.Array) -> pa.Array:
     lengths, keys, values = flat_map(value)
     pairs = pa.StructArray.from_arrays([keys, values], fields=list(call.arrow_type.value_type))
     return lists_of(lengths, pairs, value, call.arrow_type)
 
 
-def _from_arrays(call: Call, keys: Datum, values: Datum) -> pa.Array:
+def _from_arrays(call: KernelCall, keys: Datum, values: Datum) -> pa.Array:
     columns = [as_array(side, call.rows) for side in (keys, values)]
     (lengths, flat_keys), (other, flat_values) = (flat_list(column) for column in columns)
     if (lengths != other).any():
@@ -289,7 +289,7 @@ def _from_arrays(call: Call, keys: Datum, values: Datum) -> pa.Array:
     return maps_of(lengths, flat_keys, flat_values, columns[0], call.arrow_type)
 
 
-def _map_union(call: Call, *maps: Datum) -> pa.Array:
+def _map_union(call: KernelCall, *maps: Datum) -> pa.Array:
     """The entries of all maps; of the same key the last one counts, at the place of the first."""
     columns = [as_array(one, call.rows) for one in maps]
     parts = [flat_map(column) for column in columns]

@@ -16,9 +16,9 @@ import pyarrow.compute as pc
 from actors.operators.calc.texts import join_others
 from actors.operators.calc.values.casts import cast
 from actors.operators.calc.values.evaluation import (
-    Call,
     Datum,
     Kernel,
+    KernelCall,
     as_array,
     by_distinct,
     nulls_where,
@@ -135,7 +135,7 @@ def _behaviour(kind: str, default: Any, what: str, defaults: dict[str, Any]) -> 
 
 
 def _value(
-    call: Call,
+    call: KernelCall,
     text: pa.Array,
     path: str | None,
     empty: str = "NULL",
@@ -171,7 +171,7 @@ _EMPTY: dict[str, Any] = {"NULL": None, "EMPTY ARRAY": [], "EMPTY OBJECT": {}}
 
 
 def _query(
-    call: Call, text: pa.Array, path: str, wrapper: str = "WITHOUT", empty: str = "NULL", error: str = "NULL"
+    call: KernelCall, text: pa.Array, path: str, wrapper: str = "WITHOUT", empty: str = "NULL", error: str = "NULL"
 ) -> pa.Array:
     """The object or array at the path, as a text or as an array of texts."""
     is_array = isinstance(call.result_type, CollectionType)
@@ -229,7 +229,7 @@ def _by_distinct(text: pa.Array, compute: Callable[[Any], Any], arrow_type: pa.D
 # -- writing -------------------------------------------------------------------------------------------------------
 
 
-def _written(values: pa.Array, kind: LogicalType, call: Call) -> pa.Array:
+def _written(values: pa.Array, kind: LogicalType, call: KernelCall) -> pa.Array:
     """Each value as JSON; NULL stays NULL."""
     if kind.root in APPROXIMATE:
         texts = to_text(values, kind, call.context)
@@ -278,7 +278,7 @@ def _bytes_text(value: Any) -> str:
     return f'"{base64.b64encode(value).decode()}"'
 
 
-def _or_null(values: pa.Array, kind: LogicalType, call: Call) -> pa.Array:
+def _or_null(values: pa.Array, kind: LogicalType, call: KernelCall) -> pa.Array:
     if kind.root is TypeRoot.NULL:
         return pa.repeat("null", len(values))
     return _written(values, kind, call).fill_null("null")
@@ -289,11 +289,11 @@ def _enclosed(lengths: Any, texts: pa.Array, like: pa.Array, ends: str) -> pa.Ar
     return pc.binary_join_element_wise(ends[0], joined, ends[1], "")
 
 
-def _string(call: Call, value: pa.Array) -> pa.Array:
+def _string(call: KernelCall, value: pa.Array) -> pa.Array:
     return _written(value, call.types[0], call)
 
 
-def _members(call: Call, values: tuple[Datum, ...], places: range) -> list[pa.Array]:
+def _members(call: KernelCall, values: tuple[Datum, ...], places: range) -> list[pa.Array]:
     """Each value as JSON; what a function of JSON made is taken as it is."""
     columns = [as_array(values[place], call.rows) for place in places]
     return [
@@ -302,7 +302,7 @@ def _members(call: Call, values: tuple[Datum, ...], places: range) -> list[pa.Ar
     ]
 
 
-def _nulls_or_written(column: pa.Array, kind: LogicalType, call: Call) -> pa.Array:
+def _nulls_or_written(column: pa.Array, kind: LogicalType, call: KernelCall) -> pa.Array:
     return pa.nulls(len(column), _TEXT) if kind.root is TypeRoot.NULL else _written(column, kind, call)
 
 
@@ -316,7 +316,7 @@ def _made(texts: list[pa.Array], on_null: str, ends: str) -> pa.Array:
     return pc.binary_join_element_wise(ends[0], joined, ends[1], "")
 
 
-def _object(call: Call, on_null: str, *entries: Datum) -> pa.Array:
+def _object(call: KernelCall, on_null: str, *entries: Datum) -> pa.Array:
     keys = [as_array(key, call.rows) for key in entries[::2]]
     members = _members(call, entries, range(1, len(entries), 2))
     if on_null != "ABSENT":
@@ -328,7 +328,7 @@ def _object(call: Call, on_null: str, *entries: Datum) -> pa.Array:
     return _made(texts, "ABSENT", "{}")
 
 
-def _array(call: Call, on_null: str, *elements: Datum) -> pa.Array:
+def _array(call: KernelCall, on_null: str, *elements: Datum) -> pa.Array:
     return _made(_members(call, elements, range(len(elements))), on_null, "[]")
 
 

@@ -9,7 +9,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from actors.operators.calc.values.casts import cast
-from actors.operators.calc.values.evaluation import Call, Datum, Kernel, as_array, nulls_where, plain, whole, with_call
+from actors.operators.calc.values.evaluation import (
+    Datum,
+    Kernel,
+    KernelCall,
+    as_array,
+    nulls_where,
+    plain,
+    whole,
+    with_call,
+)
 from flinkray.tables.types.common import common_type
 
 
@@ -76,7 +85,7 @@ def _between(value: Datum, low: Datum, high: Datum) -> Datum:
     return pc.and_kleene(pc.greater_equal(value, low), pc.less_equal(value, high))
 
 
-def _case(call: Call, *arguments: Datum) -> Datum:
+def _case(call: KernelCall, *arguments: Datum) -> Datum:
     """The result of the first condition that holds."""
     count = len(arguments) // 2 * 2
     conditions = [as_array(condition, call.rows) for condition in arguments[:count:2]]
@@ -88,11 +97,11 @@ def _case(call: Call, *arguments: Datum) -> Datum:
     return pc.case_when(pc.make_struct(*conditions), *fitting)
 
 
-def _cast(value: Datum, call: Call) -> Datum:
+def _cast(value: Datum, call: KernelCall) -> Datum:
     return whole(value if value.type.equals(call.arrow_type) else value.cast(call.arrow_type))
 
 
-def _nullif(call: Call, value: pa.Array, other: Datum) -> pa.Array:
+def _nullif(call: KernelCall, value: pa.Array, other: Datum) -> pa.Array:
     common = common_type(call.types)
     assert common is not None  # the binder saw to it
     sides = [

@@ -15,9 +15,9 @@ from actors.operators.calc import shifts
 from actors.operators.calc.values import decimals
 from actors.operators.calc.values.casts import cast
 from actors.operators.calc.values.evaluation import (
-    Call,
     Datum,
     Kernel,
+    KernelCall,
     as_array,
     kept_where,
     nulls_where,
@@ -52,7 +52,7 @@ _OF_DECIMALS = {
 }
 
 
-def _arithmetic(call: Call, left: Datum, right: Datum) -> Datum:
+def _arithmetic(call: KernelCall, left: Datum, right: Datum) -> Datum:
     result = call.result_type
     if result.root in INTERVALS | DATETIMES:
         return shifts.combined(call, left, right)
@@ -65,7 +65,7 @@ def _arithmetic(call: Call, left: Datum, right: Datum) -> Datum:
     return _OF_NUMBERS[call.name](left, right)
 
 
-def _subtract(call: Call, left: Datum, right: Datum | None = None) -> Datum:
+def _subtract(call: KernelCall, left: Datum, right: Datum | None = None) -> Datum:
     return pc.negate(left) if right is None else _arithmetic(call, left, right)
 
 
@@ -89,7 +89,7 @@ def _quotient(left: Datum, right: Datum) -> Datum:
     return quotient
 
 
-def _remainder(call: Call, left: Datum, right: Datum) -> Datum:
+def _remainder(call: KernelCall, left: Datum, right: Datum) -> Datum:
     if isinstance(call.result_type, DecimalType):
         return _arithmetic(call, left, right)
     wide = left.type if left.type.bit_width >= right.type.bit_width else right.type
@@ -102,7 +102,7 @@ def _remainder(call: Call, left: Datum, right: Datum) -> Datum:
 
 
 def _rounding(decimal_mode: str, whole: Callable[[npt.NDArray[Any], int], npt.NDArray[Any]]) -> Callable[..., Datum]:
-    def kernel(call: Call, value: pa.Array, digits: int = 0) -> Datum:
+    def kernel(call: KernelCall, value: pa.Array, digits: int = 0) -> Datum:
         if isinstance(call.result_type, DecimalType):
             rounded = decimals.rounded(value, digits, decimal_mode) if digits < value.type.scale else value
             return decimals.fitted(rounded, call.result_type)
@@ -172,7 +172,7 @@ def _with_numbers(value: pa.Array, compute: Callable[[npt.NDArray[Any]], npt.NDA
 
 
 def _to_whole(unary: Callable[[Datum], Datum], name: str) -> Callable[..., Datum]:
-    def kernel(call: Call, value: Datum, unit: str | None = None) -> Datum:
+    def kernel(call: KernelCall, value: Datum, unit: str | None = None) -> Datum:
         if unit is not None:
             return shifts.rounded_to_unit(call, value, unit, name)
         if isinstance(call.result_type, DecimalType):
@@ -188,7 +188,7 @@ def _to_whole(unary: Callable[[Datum], Datum], name: str) -> Callable[..., Datum
 def _of_doubles(compute: Callable[..., npt.NDArray[Any]]) -> Kernel:
     """numpy's function on doubles: what it is not defined for is NaN or infinite."""
 
-    def kernel(call: Call, *values: Datum) -> pa.Array:
+    def kernel(call: KernelCall, *values: Datum) -> pa.Array:
         columns = [as_array(value, call.rows) for value in values]
         numbers = [column.fill_null(1.0).to_numpy(zero_copy_only=False) for column in columns]
         with np.errstate(all="ignore"):
@@ -207,7 +207,7 @@ def _logarithm(first: npt.NDArray[Any], *second: npt.NDArray[Any]) -> npt.NDArra
     return result
 
 
-def _sign(call: Call, value: pa.Array) -> Datum:
+def _sign(call: KernelCall, value: pa.Array) -> Datum:
     if isinstance(call.result_type, DecimalType):
         return pc.sign(value).cast(pa.decimal128(38, 0)).cast(call.arrow_type)
     return pc.sign(value).cast(call.arrow_type)
@@ -216,11 +216,11 @@ def _sign(call: Call, value: pa.Array) -> Datum:
 # -- chance --------------------------------------------------------------------------------------------------------
 
 
-def _random(call: Call, seed: int | None = None) -> pa.Array:
+def _random(call: KernelCall, seed: int | None = None) -> pa.Array:
     return pa.array(np.random.default_rng(seed).random(call.rows))
 
 
-def _random_integer(call: Call, first: int, second: int | None = None) -> pa.Array:
+def _random_integer(call: KernelCall, first: int, second: int | None = None) -> pa.Array:
     """RAND_INTEGER(bound) or RAND_INTEGER(seed, bound)."""
     seed, bound = (None, first) if second is None else (first, second)
     return pa.array(np.random.default_rng(seed).integers(0, bound, call.rows, dtype=np.int32))

@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 
 from actors.operators.calc.values import calendar
 from actors.operators.calc.values.calendar import SECONDS_OF_DAY, Numbers, add_months, first_day, month_of
-from actors.operators.calc.values.evaluation import Call, Datum, as_array, nulls_where
+from actors.operators.calc.values.evaluation import Datum, KernelCall, as_array, nulls_where
 from actors.operators.calc.values.zones import to_instant, to_local
 from flinkray.tables.types.logical import INTERVAL, INTERVALS, NUMBERS, IntervalType, LogicalType, TypeRoot
 
@@ -27,7 +27,7 @@ _MONTHS, _MILLIS = INTERVAL("MONTH"), INTERVAL("SECOND", fraction=3)
 _MILLIS_OF_DAY = SECONDS_OF_DAY * 1_000
 
 
-def combined(call: Call, left: Datum, right: Datum) -> Datum:
+def combined(call: KernelCall, left: Datum, right: Datum) -> Datum:
     """A sum, difference or product whose result is a time or an interval."""
     first, second = call.types
     if call.name == "*":
@@ -48,12 +48,14 @@ def _storage(interval: LogicalType) -> pa.DataType:
     return pa.int32() if interval.root is TypeRoot.INTERVAL_YEAR_MONTH else pa.int64()
 
 
-def _multiplied(span: pa.Array, factor: Datum, call: Call) -> pa.Array:
+def _multiplied(span: pa.Array, factor: Datum, call: KernelCall) -> pa.Array:
     storage = span.type if pa.types.is_integer(span.type) else pa.int64()
     return pc.multiply(span.view(storage), factor.cast(storage, safe=False)).view(call.arrow_type)
 
 
-def shifted(times: pa.Array, kind: LogicalType, spans: pa.Array, span: LogicalType, sign: int, call: Call) -> pa.Array:
+def shifted(
+    times: pa.Array, kind: LogicalType, spans: pa.Array, span: LogicalType, sign: int, call: KernelCall
+) -> pa.Array:
     """Times moved by intervals. Instants move by months on the calendar of the session's time zone."""
     nulls = nulls_where(spans.is_null(), times) if spans.null_count else times
     amounts = sign * calendar.counts(spans)
@@ -84,7 +86,7 @@ def by_millis(times: pa.Array, millis: Numbers) -> pa.Array:
     return calendar.with_nulls_of(moved, times, times.type)
 
 
-def _apart(call: Call, left: pa.Array, right: pa.Array) -> pa.Array:
+def _apart(call: KernelCall, left: pa.Array, right: pa.Array) -> pa.Array:
     """`(left - right) DAY`: milliseconds, or whole months where the interval is one of these."""
     assert isinstance(call.result_type, IntervalType)
     if call.result_type.root is TypeRoot.INTERVAL_YEAR_MONTH:
@@ -124,7 +126,7 @@ def _months_between(begin_days: Numbers, begin_rest: Numbers, end_days: Numbers,
     return found
 
 
-def added(call: Call, unit: str, amount: Datum, value: pa.Array) -> pa.Array:
+def added(call: KernelCall, unit: str, amount: Datum, value: pa.Array) -> pa.Array:
     """TIMESTAMPADD."""
     value = as_array(value, call.rows)
     if not value.type.equals(call.arrow_type):
@@ -140,7 +142,7 @@ def added(call: Call, unit: str, amount: Datum, value: pa.Array) -> pa.Array:
     return shifted(value, call.types[2], millis, _MILLIS, 1, call)
 
 
-def subtracted(call: Call, unit: str, begin: Datum, end: Datum) -> pa.Array:
+def subtracted(call: KernelCall, unit: str, begin: Datum, end: Datum) -> pa.Array:
     """TIMESTAMPDIFF."""
 
     def local(value: Datum, kind: LogicalType) -> pa.Array:
@@ -154,7 +156,7 @@ def subtracted(call: Call, unit: str, begin: Datum, end: Datum) -> pa.Array:
 # -- rounding to a unit --------------------------------------------------------------------------------------------
 
 
-def rounded_to_unit(call: Call, value: Datum, unit: str, direction: str) -> pa.Array:
+def rounded_to_unit(call: KernelCall, value: Datum, unit: str, direction: str) -> pa.Array:
     """FLOOR or CEIL of a time; weeks begin on Sunday, centuries in the year 1."""
     zone = call.context.time_zone
     is_instant = call.types[0].root is TypeRoot.TIMESTAMP_LTZ

@@ -15,9 +15,9 @@ import pyarrow.compute as pc
 
 from actors.operators.calc.numbers import without_zeros
 from actors.operators.calc.values.evaluation import (
-    Call,
     Datum,
     Kernel,
+    KernelCall,
     by_distinct,
     kept_where,
     nulls_where,
@@ -111,7 +111,7 @@ def _per_length(text: pa.Array, lengths: pa.Array) -> pa.Array:
     return result
 
 
-def _split_index(call: Call, text: pa.Array, separator: str | int, index: int) -> pa.Array:
+def _split_index(call: KernelCall, text: pa.Array, separator: str | int, index: int) -> pa.Array:
     """The part at `index`, from 0; NULL where there are fewer, as of an empty text."""
     if index < 0:
         return pa.nulls(len(text), _TEXT)
@@ -243,7 +243,7 @@ def _translate(text: pa.Array, old: str, new: str) -> pa.Array:
     return _by_distinct(lambda one: one.translate(table))(text)
 
 
-def _elt(call: Call, index: pa.Array, *values: Datum) -> pa.Array:
+def _elt(call: KernelCall, index: pa.Array, *values: Datum) -> pa.Array:
     conditions = pc.make_struct(*(pc.equal(index, place).fill_null(False) for place in range(1, len(values) + 1)))
     return pc.case_when(conditions, *values).cast(call.arrow_type)
 
@@ -275,7 +275,7 @@ def _sha2(text: pa.Array, bits: int) -> pa.Array:
     return _by_distinct(lambda one: hashlib.new(f"sha{bits}", one.encode()).hexdigest())(text)
 
 
-def _hex(call: Call, value: pa.Array) -> pa.Array:
+def _hex(call: KernelCall, value: pa.Array) -> pa.Array:
     if call.types[0].root in TEXTS:
         return _by_distinct(lambda one: one.encode().hex().upper())(value)
     words = value.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False).astype(">i8").view(np.uint8)
@@ -350,11 +350,11 @@ def _url_decode(text: str) -> str | None:
         return None
 
 
-def _typeof(call: Call, *_: Datum) -> pa.Scalar:
+def _typeof(call: KernelCall, *_: Datum) -> pa.Scalar:
     return pa.scalar(str(call.types[0]))
 
 
-def _uuid(call: Call) -> pa.Array:
+def _uuid(call: KernelCall) -> pa.Array:
     return pa.array([str(uuid.uuid4()) for _ in range(call.rows)], _TEXT)
 
 

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 from actors.operators.calc import shifts
 from actors.operators.calc.values import calendar
 from actors.operators.calc.values.calendar import Numbers
-from actors.operators.calc.values.evaluation import Call, Datum, Kernel, as_array, plain, with_call
+from actors.operators.calc.values.evaluation import Datum, Kernel, KernelCall, as_array, plain, with_call
 from actors.operators.calc.values.time_texts import parsed_dates, parsed_timestamps, read_by, written_by
 from actors.operators.calc.values.zones import to_instant, to_local
 from flinkray.tables.functions.times import PARTS_BY_NAME
@@ -25,7 +25,7 @@ _FRACTIONS = {"MILLISECOND": 10**3, "MICROSECOND": 10**6, "NANOSECOND": 10**9}
 # -- parts ---------------------------------------------------------------------------------------------------------
 
 
-def _extract(call: Call, unit: str, value: Datum) -> pa.Array:
+def _extract(call: KernelCall, unit: str, value: Datum) -> pa.Array:
     kind = call.types[-1]
     if kind.root in INTERVALS:
         return _of_interval(value, unit)
@@ -96,13 +96,13 @@ def _by_name(unit: str) -> Kernel:
     return with_call(lambda call, value: _extract(call, unit, value))
 
 
-def _overlaps(call: Call, *arguments: Datum) -> pa.Array:
+def _overlaps(call: KernelCall, *arguments: Datum) -> pa.Array:
     """Whether two periods meet; each has a begin and an end or a length."""
     first, second = (_period(call, arguments, place) for place in (0, 2))
     return pc.and_(pc.less_equal(first[0], second[1]), pc.less_equal(second[0], first[1]))
 
 
-def _period(call: Call, arguments: tuple[Datum, ...], place: int) -> tuple[pa.Array, pa.Array]:
+def _period(call: KernelCall, arguments: tuple[Datum, ...], place: int) -> tuple[pa.Array, pa.Array]:
     begin, end = (as_array(arguments[place + more], call.rows) for more in (0, 1))
     if call.types[place + 1].root in INTERVALS:
         end = shifts.shifted(begin, call.types[place], end, call.types[place + 1], 1, call)
@@ -112,7 +112,7 @@ def _period(call: Call, arguments: tuple[Datum, ...], place: int) -> tuple[pa.Ar
 # -- texts ---------------------------------------------------------------------------------------------------------
 
 
-def _date_format(call: Call, value: pa.Array, pattern: str) -> pa.Array:
+def _date_format(call: KernelCall, value: pa.Array, pattern: str) -> pa.Array:
     root = call.types[0].root
     if root in TEXTS:
         value = parsed_timestamps(value, 3, "ms")
@@ -132,7 +132,7 @@ def _to_date(value: pa.Array, pattern: str | None = None) -> pa.Array:
 
 
 def _to_timestamp_ltz(
-    call: Call, value: pa.Array, precision: int | str | None = None, zone: str | None = None
+    call: KernelCall, value: pa.Array, precision: int | str | None = None, zone: str | None = None
 ) -> pa.Array:
     if call.types[0].root in NUMBERS:
         digits = 3 if precision is None else precision
@@ -145,11 +145,11 @@ def _to_timestamp_ltz(
     return to_instant(_to_timestamp(value, pattern), zone or call.context.time_zone)
 
 
-def _from_unixtime(call: Call, value: pa.Array, pattern: str = _DEFAULT_PATTERN) -> pa.Array:
+def _from_unixtime(call: KernelCall, value: pa.Array, pattern: str = _DEFAULT_PATTERN) -> pa.Array:
     return written_by(to_local(value.cast(pa.timestamp("s", "UTC")), call.context.time_zone), pattern)
 
 
-def _unix_timestamp(call: Call, value: Datum = None, pattern: str = _DEFAULT_PATTERN) -> Datum:
+def _unix_timestamp(call: KernelCall, value: Datum = None, pattern: str = _DEFAULT_PATTERN) -> Datum:
     if value is None:
         return pa.scalar(call.context.now_micros // 1_000_000, pa.int64())
     read = read_by(value, pattern, "s", 0)
@@ -168,7 +168,7 @@ def _convert_tz(value: pa.Array, source: str, target: str) -> pa.Array:
 def _now(is_row: bool = False) -> Kernel:
     """The time of the statement or, where a stream has no end, of the batch, in the type of the result."""
 
-    def kernel(call: Call) -> pa.Scalar:
+    def kernel(call: KernelCall) -> pa.Scalar:
         context = call.context
         micros = context.now_micros if is_row or context.query_start_micros is None else context.query_start_micros
         instant = pa.array([micros // 1000], pa.timestamp("ms", "UTC"))
@@ -182,7 +182,7 @@ def _now(is_row: bool = False) -> Kernel:
     return with_call(kernel)
 
 
-def _watermark(call: Call, *_: Datum) -> pa.Array:
+def _watermark(call: KernelCall, *_: Datum) -> pa.Array:
     """The watermark, which no row of the batch has come after: NULL before the first."""
     return pa.repeat(pa.scalar(call.context.watermark, pa.int64()), call.rows).cast(call.arrow_type)
 

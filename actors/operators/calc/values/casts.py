@@ -9,7 +9,14 @@ import pyarrow.compute as pc
 from msgspec import Struct
 
 from actors.operators.calc.values import decimals
-from actors.operators.calc.values.evaluation import Call, Datum, EvaluationContext, kept_where, nulls_where, with_call
+from actors.operators.calc.values.evaluation import (
+    Datum,
+    EvaluationContext,
+    KernelCall,
+    kept_where,
+    nulls_where,
+    with_call,
+)
 from actors.operators.calc.values.nested import flat_list, flat_map, lists_of, maps_of
 from actors.operators.calc.values.printing import to_text
 from actors.operators.calc.values.time_texts import parsed_dates, parsed_times, parsed_timestamps
@@ -327,7 +334,7 @@ _CONVERTERS: dict[TypeRoot, Callable[[pa.Array, _Cast], pa.Array]] = {
 }
 
 
-def _cast(call: Call, value: Datum) -> Datum:
+def _cast(call: KernelCall, value: Datum) -> Datum:
     return cast(value, call.types[0], call.result_type, call.context, call.name == "TRY_CAST")
 
 

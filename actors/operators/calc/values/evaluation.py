@@ -36,7 +36,7 @@ class EvaluationContext(Struct, frozen=True):
     database: str = "default_database"
 
 
-class Call(Struct, frozen=True):
+class KernelCall(Struct, frozen=True):
     """What a kernel may ask for beside its arguments.
 
     Args:
@@ -72,7 +72,7 @@ class Kernel(Struct, frozen=True):
     constants: frozenset[int] = frozenset()
     is_strict: bool = True
 
-    def run(self, call: Call, arguments: Sequence[Datum]) -> Datum:
+    def run(self, call: KernelCall, arguments: Sequence[Datum]) -> Datum:
         """The result, as an array, or as a scalar if all arguments are."""
         varying = [place for place, _ in enumerate(arguments) if place not in self.constants]
         if all(isinstance(argument, pa.Scalar) for argument in arguments):
@@ -89,13 +89,13 @@ class Kernel(Struct, frozen=True):
         ]
         return self._by_value(call, arguments, columns) if columns else self._with_constants(call, arguments)
 
-    def _with_constants(self, call: Call, arguments: Sequence[Datum]) -> Datum:
+    def _with_constants(self, call: KernelCall, arguments: Sequence[Datum]) -> Datum:
         inputs = [argument.as_py() if place in self.constants else argument for place, argument in enumerate(arguments)]
         if self.is_strict and any(inputs[place] is None for place in self.constants if place < len(inputs)):
             return pa.nulls(call.rows, call.arrow_type)
         return self.compute(call, *inputs)
 
-    def _by_value(self, call: Call, arguments: Sequence[Datum], places: Sequence[int]) -> pa.Array:
+    def _by_value(self, call: KernelCall, arguments: Sequence[Datum], places: Sequence[int]) -> pa.Array:
         """Computes the rows of each combination of values apart, and puts the results in order."""
         codes = np.zeros(call.rows, np.int64)
         for place in places:
@@ -138,7 +138,7 @@ def as_array(value: Datum, rows: int) -> pa.Array:
     return pa.repeat(value, rows) if isinstance(value, pa.Scalar) else value
 
 
-def _with_rows(call: Call, rows: int) -> Call:
+def _with_rows(call: KernelCall, rows: int) -> KernelCall:
     return replace(call, rows=rows)
 
 

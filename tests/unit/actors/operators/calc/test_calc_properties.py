@@ -12,10 +12,11 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from actors.operators.calc.calculation import calculate
 from actors.operators.calc.values.evaluation import EvaluationContext
-from flinkray.tables.functions.bound import BoundCall, BoundColumn, BoundExpression, BoundLiteral, bound_call
+from flinkray.tables.plans.expressions import BoundExpression, Call, Column, Constant
 from flinkray.tables.types.arrow import to_arrow
 from flinkray.tables.types.logical import (
     BIGINT,
@@ -35,7 +36,7 @@ from flinkray.tables.types.logical import (
     RowType,
 )
 from tests.support.flink_functions import answers
-from tests.support.sql_expressions import bind, symbol
+from tests.support.sql_expressions import bind, bound_call, symbol
 
 BITS = {TINYINT: 8, SMALLINT: 16, INT: 32, BIGINT: 64}
 CALM = settings(deadline=None, max_examples=40)
@@ -55,7 +56,7 @@ def columns_of(types: Sequence[LogicalType], rows: Sequence[Sequence[Any]]) -> l
 def computed(
     name: str, types: Sequence[LogicalType], rows: Sequence[Sequence[Any]], target: LogicalType | None = None
 ) -> list[Any]:
-    call = bound_call(name, *(BoundColumn(place, kind) for place, kind in enumerate(types)), target=target)
+    call = bound_call(name, *(Column(kind, place) for place, kind in enumerate(types)), target=target)
     found: list[Any] = calculate(call, columns_of(types, rows), len(rows), EvaluationContext()).to_pylist()
     return found
 
@@ -119,7 +120,7 @@ def test_decimals_are_exact_until_they_are_rounded_to_the_type_of_the_result(
 ) -> None:
     second = decimals(right).filter(bool) if sign in "/%" else decimals(right)
     rows = data.draw(st.lists(st.tuples(st.none() | decimals(left), st.none() | second), min_size=1, max_size=4))
-    kind = bound_call(sign, BoundColumn(0, left), BoundColumn(1, right)).type
+    kind = bound_call(sign, Column(left, 0), Column(right, 1)).type
     assert isinstance(kind, DecimalType)
     model = {
         "+": EXACT.add,
@@ -135,7 +136,7 @@ def test_decimals_are_exact_until_they_are_rounded_to_the_type_of_the_result(
 @given(st.data(), DECIMAL_TYPES, st.integers(-3, 12))
 def test_decimals_are_rounded_half_away_from_zero(data: Any, kind: DecimalType, digits: int) -> None:
     values = data.draw(st.lists(st.none() | decimals(kind), min_size=1, max_size=4))
-    call = bound_call("ROUND", BoundColumn(0, kind), BoundLiteral(digits, INT.not_null()))
+    call = bound_call("ROUND", Column(kind, 0), Constant(INT.not_null(), digits))
     assert isinstance(call.type, DecimalType)
     result = call.type
 
@@ -233,8 +234,8 @@ def test_in_is_unknown_where_null_might_be_the_member(rows: list[tuple[Any, ...]
     wanted = [model(*row) for row in rows]
     assert computed("IN", [INT] * 3, rows) == wanted
     for row, answer in zip(rows, wanted, strict=True):  # constants are looked up in another way
-        members = (BoundLiteral(member, INT) for member in row[1:])
-        call = bound_call("IN", BoundColumn(0, INT), *members)
+        members = (Constant(INT, member) for member in row[1:])
+        call = bound_call("IN", Column(INT, 0), *members)
         assert calculate(call, columns_of([INT], [row]), 1, EvaluationContext()).to_pylist() == [answer]
 
 
@@ -335,7 +336,7 @@ def test_parts_of_dates_are_those_of_the_calendar(rows: list[tuple[dt.date | Non
         "ISOYEAR": lambda day: day.isocalendar().year,
     }
     for unit, model in parts.items():
-        call = bound_call("EXTRACT", symbol(unit), BoundColumn(0, DATE))
+        call = bound_call("EXTRACT", symbol(unit), Column(DATE, 0))
         found = calculate(call, columns_of([DATE], rows), len(rows), EvaluationContext())
         assert found.to_pylist() == modelled(model, rows), unit
 
@@ -349,8 +350,8 @@ MOMENTS = st.datetimes(dt.datetime(1, 1, 1), dt.datetime(9999, 12, 31)).map(
 @given(st.lists(st.tuples(st.none() | MOMENTS), min_size=1))
 def test_what_is_written_by_a_pattern_is_read_by_it(rows: list[tuple[dt.datetime | None]]) -> None:
     for pattern in ("yyyy-MM-dd HH:mm:ss.SSS", "dd/MMM/yyyy hh:mm:ss a SSS", "yyyyMMddHHmmssSSS"):
-        written = bound_call("DATE_FORMAT", BoundColumn(0, TIMESTAMP(3)), BoundLiteral(pattern, CHAR(30).not_null()))
-        read = bound_call("TO_TIMESTAMP", written, BoundLiteral(pattern, CHAR(30).not_null()))
+        written = bound_call("DATE_FORMAT", Column(TIMESTAMP(3), 0), Constant(CHAR(30).not_null(), pattern))
+        read = bound_call("TO_TIMESTAMP", written, Constant(CHAR(30).not_null(), pattern))
         found = calculate(read, columns_of([TIMESTAMP(3)], rows), len(rows), EvaluationContext())
         assert found.to_pylist() == [moment for (moment,) in rows], pattern
 
@@ -360,17 +361,17 @@ def test_what_is_written_by_a_pattern_is_read_by_it(rows: list[tuple[dt.datetime
 
 def with_columns(expression: BoundExpression, columns: list[pa.Array]) -> BoundExpression:
     """The expression with a column of three equal values, the end of a longer one, in place of each constant."""
-    if isinstance(expression, BoundLiteral):
+    if isinstance(expression, Constant):
         value = expression.value
         others = [None, f"other {value}" if isinstance(value, str) else value]
         columns.append(pa.array([*others, value, value, value], to_arrow(expression.type)).slice(2))
-        return BoundColumn(len(columns) - 1, expression.type)
-    if not isinstance(expression, BoundCall):
+        return Column(expression.type, len(columns) - 1)
+    if not isinstance(expression, Call):
         return expression
-    is_field = expression.resolved.name == "ITEM" and isinstance(expression.arguments[0].type, RowType)
+    is_field = expression.function == "ITEM" and isinstance(expression.arguments[0].type, RowType)
     kept = expression.arguments[1:] if is_field else ()
     changed = expression.arguments[: len(expression.arguments) - len(kept)]
-    return BoundCall(expression.resolved, (*(with_columns(one, columns) for one in changed), *kept))
+    return replace(expression, arguments=(*(with_columns(one, columns) for one in changed), *kept))
 
 
 @pytest.mark.parametrize("name", ["numbers_and_logic", "texts_and_json", "casts_and_collections", "times"])

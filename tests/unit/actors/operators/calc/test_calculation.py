@@ -12,7 +12,7 @@ import pytest
 from actors.operators.calc.calculation import calculate
 from actors.operators.calc.values.evaluation import EvaluationContext
 from flinkray.errors import RecordError
-from flinkray.tables.functions.bound import BoundColumn, BoundLiteral, bound_call
+from flinkray.tables.plans.expressions import Column, Constant
 from flinkray.tables.types.arrow import to_arrow
 from flinkray.tables.types.logical import (
     BIGINT,
@@ -28,7 +28,7 @@ from flinkray.tables.types.logical import (
     LogicalType,
     TimeAttribute,
 )
-from tests.support.sql_expressions import bind
+from tests.support.sql_expressions import bind, bound_call
 
 UTC = dt.UTC
 NOON = int(dt.datetime(2024, 7, 1, 12, 0, 0, 250_000, UTC).timestamp() * 1_000_000)
@@ -146,7 +146,7 @@ def test_a_time_zone_may_be_written_as_java_writes_offsets() -> None:
 
 @pytest.mark.parametrize(("watermark", "wanted"), [(None, None), (1_500, dt.datetime(1970, 1, 1, 0, 0, 1, 500_000))])
 def test_the_current_watermark_is_null_before_the_first(watermark: int | None, wanted: Any) -> None:
-    column = BoundColumn(0, TIMESTAMP(3).as_attribute(TimeAttribute.ROWTIME))
+    column = Column(TIMESTAMP(3).as_attribute(TimeAttribute.ROWTIME), 0)
     call = bound_call("CURRENT_WATERMARK", column)
     found = calculate(call, [pa.array([0, 1], pa.timestamp("ms"))], 2, EvaluationContext(watermark=watermark))
     assert found.to_pylist() == [wanted, wanted]
@@ -164,7 +164,7 @@ def test_the_current_watermark_is_null_before_the_first(watermark: int | None, w
     ],
 )
 def test_a_constant_of_time_may_be_the_number_that_its_type_holds(value: int, kind: LogicalType, text: str) -> None:
-    written = bound_call("CAST", BoundLiteral(value, kind), target=STRING)
+    written = bound_call("CAST", Constant(kind, value), target=STRING)
     assert calculate(written, [], 2, EvaluationContext()).to_pylist() == [text, text]
 
 

@@ -11,13 +11,12 @@ import pytest
 from actors.operators.calc.calculation import KERNELS, calculate
 from actors.operators.calc.values.evaluation import EvaluationContext
 from flinkray.errors import RecordError
-from flinkray.tables.functions.bound import bound_call
 from flinkray.tables.functions.registry import FUNCTIONS, FunctionCallError
 from flinkray.tables.functions.signatures import FunctionKind
 from flinkray.tables.types.arrow import to_arrow
 from flinkray.tables.types.logical import ROW, STRING, RowType
 from tests.support.flink_functions import COLUMNS, answers
-from tests.support.sql_expressions import bind, read_type
+from tests.support.sql_expressions import bind, bound_call, read_type
 
 FILES = ("types", "numbers_and_logic", "texts_and_json", "casts_and_collections", "times")
 DIFFERENT = {
