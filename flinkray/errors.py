@@ -7,7 +7,8 @@
     │   ├── ConfigurationError     an unknown option, or a value that an option does not take
     │   └── SqlError               a SQL statement is wrong; shows the place in it
     │       ├── SqlParserError     ... it cannot be read
-    │       └── SqlValidationError ... its names or types do not fit
+    │       ├── SqlValidationError ... its names or types do not fit
+    │       └── SqlUnsupportedError ... it is right, and cannot be executed yet
     ├── MissingDependencyError     something that flinkray needs is missing on this machine (Java, a package)
     ├── RecordError                a value that an operator cannot take, named with operator, subtask, field and value
     │   ├── UserFunctionError      the user's own code raised
@@ -98,7 +99,7 @@ class UnknownColumnError(InvalidProgramError):
 
 
 class SqlError(InvalidProgramError):
-    """A SQL statement cannot mean anything: one sentence says why, and a caret stands under the place.
+    """A SQL statement cannot be taken: one sentence says why, and a caret stands under the place.
 
     Args:
         sql: the text that was read.
@@ -142,6 +143,10 @@ class SqlParserError(SqlError):
 
 class SqlValidationError(SqlError):
     """A statement is well written, but a name, a type or a function in it does not fit."""
+
+
+class SqlUnsupportedError(SqlError):
+    """A statement means something, but nothing executes that yet."""
 
 
 class MissingDependencyError(FlinkrayError):

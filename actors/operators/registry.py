@@ -94,6 +94,13 @@ def _async(code: OperatorCode) -> Operator:
     return AsyncWaitOperator(code)
 
 
+def _calc(code: OperatorCode) -> Operator:
+    from actors.operators.calc.operator import CalcOperator
+
+    assert isinstance(code.factory, factories.CalcFactory)
+    return CalcOperator(code.factory)
+
+
 def _global_committer(code: OperatorCode) -> Operator:
     from actors.operators.sinks.global_committer import GlobalCommitterOperator
 
@@ -130,6 +137,7 @@ _OPERATORS: dict[type[factories.OperatorFactory], Callable[[OperatorCode], Opera
     factories.DropFactory: _of_factory(DropOperator),
     factories.RenameFactory: _of_factory(RenameOperator),
     factories.WhereFactory: _of_factory(WhereOperator),
+    factories.CalcFactory: _calc,
     factories.AsChangelogFactory: _of_factory(AsChangelogOperator),
     factories.KindsAsColumnFactory: _of_factory(KindsAsColumnOperator),
     factories.DecodeFactory: _decode,

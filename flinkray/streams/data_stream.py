@@ -236,6 +236,25 @@ class DataStream(OperatorSettings, ColumnOperations, StreamResults):
         inputs = tuple(stream._transformation for stream in united)
         return DataStream(self._environment, UnionTransformation(name="Union", union_inputs=inputs), known)
 
+    def sql(self, query: str, /, **streams: DataStream) -> DataStream:
+        """The rows of a query of Flink SQL over this stream, which is called `self` in it:
+        `stream.sql("SELECT origin, delay / 60 AS hours FROM self WHERE delay > 0")`.
+
+        Args:
+            streams: other streams by the names that the query has for them.
+        Raises:
+            SqlError: the query is wrong, or cannot be executed yet; shows where.
+            InvalidProgramError: the types of a stream's columns are not known.
+        """
+        from flinkray.tables.lowering.queries import planned  # with the front end of SQL, which few programs need
+
+        named = {"self": self, **streams}
+        for stream in named.values():
+            self._require_same_environment(stream, "sql")
+        tables = {name: (stream._transformation, stream.record_type) for name, stream in named.items()}
+        transformation, record_type = planned(query, tables)
+        return DataStream(self._environment, transformation, KnownType.of(record_type))
+
     def iterate(self, max_wait: Duration = 5_000) -> IterativeStream:
         """The beginning of a loop: these records, and those that the result's `close_with` sends back here.
 

@@ -232,6 +232,31 @@ class StreamExecutionEnvironment(EnvironmentSettings):
     def _bounded(self, source: Source, strategy: WatermarkStrategy | None, name: str) -> DataStream:
         return self.from_source(source, strategy or WatermarkStrategy.no_watermarks(), name)
 
+    def sql(self, query: str, /, **streams: Any) -> DataStream:
+        """The rows of a query of Flink SQL over streams, which it calls by name, in braces or not:
+        `env.sql("SELECT item, cents / 100.0 AS price FROM {orders} WHERE cents > 0", orders=orders)`.
+
+        Args:
+            streams: streams of this environment; DataFrames and tables, as `from_pandas` and `from_arrow` take them.
+        Raises:
+            SqlError: the query is wrong, or cannot be executed yet; shows where.
+            InvalidProgramError: the types of a stream's columns are not known.
+        """
+        from flinkray.tables.lowering.queries import planned  # with the front end of SQL, which few programs need
+
+        tables = {}
+        for name, stream in streams.items():
+            found = stream if isinstance(stream, DataStream) else self._from_table(stream, name)
+            if found._environment is not self:
+                raise InvalidProgramError(f"sql: stream {name!r} belongs to another environment")
+            tables[name] = (found._transformation, found.record_type)
+        transformation, record_type = planned(query, tables)
+        return DataStream(self, transformation, KnownType.of(record_type))
+
+    def _from_table(self, table: Any, name: str) -> DataStream:
+        is_frame = type(table).__module__.partition(".")[0] == "pandas"
+        return self.from_pandas(table, name=name) if is_frame else self.from_arrow(table, name=name)
+
     # -- running
 
     def execute(self, job_name: str | None = None) -> JobExecutionResult:

@@ -23,6 +23,8 @@ if TYPE_CHECKING:  # a worker loads what its own operators consist of, and no mo
     from flinkray.functions.asynchronous import AsyncRetryStrategy
     from flinkray.functions.interfaces import Function
     from flinkray.state.descriptors import MapStateDescriptor
+    from flinkray.tables.plans.expressions import BoundExpression
+    from flinkray.tables.types.logical import LogicalType
     from flinkray.time.watermarks import WatermarkStrategy
     from flinkray.types.keys import ColumnKey
     from flinkray.windows.aggregates import Aggregate
@@ -218,6 +220,16 @@ class WhereFactory(OperatorFactory, frozen=True):
     """Keeps the rows for which a boolean expression is true."""
 
     predicate: Expression
+    changelog = ChangelogRole.KEEPS
+
+
+class CalcFactory(OperatorFactory, frozen=True):
+    """Keeps the rows for which a condition of SQL is true, and computes columns of them; after Flink's Calc."""
+
+    columns: tuple[tuple[str, LogicalType], ...]
+    """The columns of the input that the expressions read by their numbers."""
+    projections: tuple[tuple[str, BoundExpression], ...]
+    predicate: BoundExpression | None = None
     changelog = ChangelogRole.KEEPS
 
 

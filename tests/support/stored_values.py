@@ -88,7 +88,23 @@ from flinkray.errors import DamagedCheckpointError, ErrorInfo
 from flinkray.latencies import LatencyStatistics
 from flinkray.pyflink.datastream.connectors.buckets import BucketedSink, Limits
 from flinkray.state.checkpoint_statistics import RestoredCheckpoint
+from flinkray.tables.plans import expressions as sql
+from flinkray.tables.types.logical import (
+    ARRAY,
+    BOOLEAN,
+    DATE,
+    DECIMAL,
+    INT,
+    INTERVAL,
+    MAP,
+    ROW,
+    STRING,
+    TIME,
+    TIMESTAMP_LTZ,
+    TimeAttribute,
+)
 from flinkray.testing.scripted_source import Script
+from flinkray.transformations.operator_factories import CalcFactory
 from flinkray.types.object_type import PICKLED
 from flinkray.types.records import JobId, Timestamp
 from flinkray.types.rows import RowKind
@@ -102,6 +118,7 @@ ROWS = pa.record_batch({"n": pa.array([1, 2], pa.int64()), "word": ["a", None]})
 WORDS = pa.schema({"key": pa.int64(), "n": pa.int64(), "word": pa.string()})
 ODD = OutputTag("odd")
 RECORD_TYPE = RecordType(Kind.ROW, ROWS.schema)
+SQL_ROW = ROW(("is_open", BOOLEAN))
 
 
 def examples() -> dict[str, Any]:
@@ -145,6 +162,14 @@ def examples() -> dict[str, Any]:
             savepoints=(SavepointResult("request", "memory://stored/savepoint", None),),
         ),
         "latencies": [LatencyStatistics(**dict.fromkeys(LatencyStatistics.__dataclass_fields__, 1))],
+        "expressions of SQL": CalcFactory(
+            (("at", TIMESTAMP_LTZ(3).as_attribute(TimeAttribute.ROWTIME)), ("row", SQL_ROW)),
+            (("day", sql.Call(STRING, "CAST", (sql.Column(DATE, 0),))),),
+            sql.FieldAccess(BOOLEAN, sql.Column(SQL_ROW, 1), 0, "is_open"),
+        ),
+        "constants of SQL": [
+            sql.Constant(kind, None) for kind in (TIME(3), DECIMAL(5, 2), INTERVAL("DAY"), MAP(STRING, ARRAY(INT)))
+        ],
         "head of a loop": [_HeadSplit("head")],
         "kind of a checkpoint": CheckpointKind.SAVEPOINT,
     }

@@ -72,6 +72,7 @@ ROOMS = (
     "flinkray.connectors.postgres",
     # flinkray: programs
     "flinkray.transformations",
+    "flinkray.tables.lowering",
     "flinkray.execution",
     "flinkray.progress",
     "flinkray.dashboard",

@@ -1,6 +1,7 @@
 """What the functions of Flink SQL compute, on whole columns: kernels, found by the functions' names.
 
-- `calculation.py`: bound expressions, and calls, computed on the columns of a batch. Open it first.
+- `operator.py`: the operator, which filters and projects the rows of a batch. Open it first.
+- `calculation.py`: expressions of plans computed on columns.
 - `numbers.py`, `logic.py`, `texts.py`, `patterns.py`, `times.py`, `shifts.py`, `collections.py`, `json_functions.py`:
   kernels by subject.
 - `values/`: what they stand on: calls and kernels, decimals, the calendar, casts.

@@ -247,10 +247,10 @@ class WhereOperator(ColumnOperator):
             raise TypeMismatchError(
                 f"{label_of(self.context)}: where needs true or false, but {self._predicate!r} is {mask.type}"
             )
-        return _filtered(batch.without_keys(), mask)
+        return filtered(batch.without_keys(), mask)
 
 
-def _filtered(batch: Batch, mask: pa.Array) -> Batch:
+def filtered(batch: Batch, mask: pa.Array) -> Batch:
     """The rows where `mask` is true."""
     rows, kept = batch.num_rows, mask.true_count
     if kept == rows:

@@ -1,0 +1,90 @@
+"""Queries over streams by name, from their text to transformations."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from flinkray.errors import InvalidProgramError, SqlError, SqlValidationError, did_you_mean
+from flinkray.tables.binding.binder import Binder
+from flinkray.tables.catalog import Catalog
+from flinkray.tables.lowering.lowering import Unexecutable, lowered, result_schema
+from flinkray.tables.lowering.refusals import refusal
+from flinkray.tables.plans.rules.order import optimized
+from flinkray.tables.plans.tables import Table, TableColumn, TablePath
+from flinkray.tables.syntax.parsing.parser import parse_statement
+from flinkray.tables.syntax.statements import QueryStatement
+from flinkray.tables.types.arrow import from_arrow
+from flinkray.transformations.operator_factories import OBJECTS_IN_ARROW
+from flinkray.transformations.transformation import Transformation
+from flinkray.types.records import Kind, RecordType
+
+_BRACES = re.compile(r"'(?:[^']|'')*'|`(?:[^`]|``)*`|--[^\n]*|/\*.*?\*/|\{(\w+)\}", re.DOTALL)
+"""A name in braces, and what braces mean nothing in: strings, names in backticks, comments."""
+
+
+Stream = tuple[Transformation, RecordType | None]
+"""A stream and what is known of the type of its records."""
+
+
+def planned(query: str, streams: Mapping[str, Stream]) -> tuple[Transformation, RecordType]:
+    """The rows of a query over streams by name, which may stand in braces; and their type.
+
+    Raises:
+        SqlError: the query is wrong, or cannot be executed yet; shows where.
+        InvalidProgramError: the columns of a stream are not known, or SQL has no type for one.
+    """
+    catalog = Catalog()
+    paths: dict[TablePath, Transformation] = {}
+    for name, (transformation, record_type) in streams.items():
+        path = catalog.path((name,))
+        catalog.add(Table(path, _columns(name, record_type)))
+        paths[path] = transformation
+    # As long as the name in braces, so that places in the query stay what they are.
+    sql = _BRACES.sub(lambda found: f"`{_known(found, query, streams)}`" if found[1] else found[0], query)
+    try:
+        return _planned(sql, catalog, paths)
+    except SqlError as error:
+        raise type(error)(error.message, query, error.start, error.end) from error.__cause__
+
+
+def _known(found: re.Match[str], query: str, streams: Mapping[str, Any]) -> str:
+    name = found[1]
+    if name not in streams:
+        message = f"there is no stream {name!r}{did_you_mean(name, streams)}; give it as {name}=..."
+        raise SqlValidationError(message, query, found.start(), found.end())
+    return name
+
+
+def _planned(
+    sql: str, catalog: Catalog, paths: Mapping[TablePath, Transformation]
+) -> tuple[Transformation, RecordType]:
+    statement = parse_statement(sql)
+    if not isinstance(statement, QueryStatement):
+        raise SqlValidationError("this takes a query: SELECT, VALUES or TABLE", sql, 0, len(sql))
+    plan = optimized(Binder(catalog, sql).query(statement))
+    try:
+        transformation = lowered(plan, paths)
+    except Unexecutable as error:
+        raise refusal(error.plan, statement, sql) from None
+    return transformation, RecordType(Kind.ROW, result_schema(plan.row_type))
+
+
+def _columns(name: str, record_type: RecordType | None) -> tuple[TableColumn, ...]:
+    """A stream's columns as those of a table. Event times are none of them."""
+    if record_type is None:
+        raise InvalidProgramError(
+            f"sql: the types of the columns of stream {name!r} are not known before it runs, and SQL needs them: give "
+            "the output_type= of the function before, a pa.schema say; behind operations on columns, "
+            "map_batches(lambda rows: rows, output_type=...)"
+        )
+    if record_type.kind is Kind.OBJECT:
+        raise InvalidProgramError(f"sql: stream {name!r}: {OBJECTS_IN_ARROW}")
+    columns = []
+    for field in record_type.schema:
+        try:
+            columns.append(TableColumn(field.name, from_arrow(field.type)))
+        except ValueError as error:
+            raise InvalidProgramError(f"sql: column {field.name!r} of stream {name!r}: {error}") from error
+    return tuple(columns)

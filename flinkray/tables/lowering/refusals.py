@@ -1,0 +1,82 @@
+"""What a statement has that cannot be executed yet, and where."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from flinkray.errors import SqlUnsupportedError
+from flinkray.tables.functions.registry import FUNCTIONS
+from flinkray.tables.functions.signatures import FunctionKind
+from flinkray.tables.plans import nodes
+from flinkray.tables.plans.expressions import Plan
+from flinkray.tables.syntax import expressions as words
+from flinkray.tables.syntax import queries as syntax
+from flinkray.tables.syntax.nodes import Node
+
+_WHAT_CAN = "SELECT of expressions, WHERE, UNION ALL and VALUES can"
+_GROUPS = (nodes.Aggregate, nodes.Distinct)
+_RANKS = (nodes.Window, nodes.Rank, nodes.Deduplicate)
+_JOINS = (nodes.Join, nodes.TemporalJoin, nodes.Correlate, nodes.Unnest, nodes.TableFunctionCall)
+
+
+def refusal(plan: Plan, statement: Node, sql: str) -> SqlUnsupportedError:
+    """The error that says that a node of a statement's plan cannot be executed yet, and shows what it comes from."""
+    for node in _nodes(statement):
+        for kinds, what, place in _meanings(node):
+            if isinstance(plan, kinds):
+                return _error(what, place, sql)
+    return _error(f"a plan with {type(plan).__name__}", statement, sql)
+
+
+def _error(what: str, place: Node, sql: str) -> SqlUnsupportedError:
+    message = f"{what} cannot be executed yet; {_WHAT_CAN}"
+    return SqlUnsupportedError(message, sql, place.span.start, place.span.end)
+
+
+def _nodes(value: Any) -> Iterator[Node]:
+    """All nodes of a statement, those around others first."""
+    if isinstance(value, tuple):
+        for each in value:
+            yield from _nodes(each)
+    elif isinstance(value, Node):
+        yield value
+        for name in value.__struct_fields__:
+            yield from _nodes(getattr(value, name))
+
+
+def _meanings(node: Node) -> Iterator[tuple[tuple[type[Plan], ...], str, Node]]:
+    """Of which nodes of plans a node of a statement may be the cause, what it is called, and its place."""
+    match node:
+        case syntax.Select(group_by=(first, *_)):
+            yield _GROUPS, "GROUP BY", first
+        case syntax.Select(distinct=True):
+            yield _GROUPS, "SELECT DISTINCT", node
+        case syntax.SetOperation(kind=kind, all=False):
+            yield (nodes.SetOperation, *_GROUPS), kind if kind != "UNION" else "UNION without ALL", node.right
+        case syntax.SetOperation(kind="INTERSECT" | "EXCEPT" as kind):
+            yield (nodes.SetOperation,), f"{kind} ALL", node.right
+        case syntax.Hint(name=name):
+            yield (nodes.Scan,), f"the hint {name}", node
+        case syntax.Join():
+            yield _JOINS, "a join", node.right
+        case words.Exists() | words.InQuery() | words.Quantified() | words.Subquery() | words.CollectionOfQuery():
+            yield (nodes.Filter, nodes.Project, *_JOINS), "a query in an expression", node
+        case syntax.Unnest():
+            yield _JOINS, "UNNEST", node
+        case syntax.TableFunction(call=call):
+            yield (nodes.WindowTableFunction, *_JOINS), f"the table function {call.function.texts[-1]}", node
+        case words.Call(over=over) if over is not None:
+            yield _RANKS, "a call OVER a window", node
+        case words.Call(function=function) if _is_aggregate(function.texts[-1]):
+            yield _GROUPS, f"the aggregate {function.texts[-1]}", node
+        case words.Query(order_by=(first, *_)):
+            yield (nodes.Sort,), "ORDER BY", first
+    if isinstance(node, words.Query) and (node.limit or node.offset):
+        limit, offset = ("LIMIT", node.limit), ("OFFSET", node.offset)
+        yield from (((nodes.Limit,), what, place) for what, place in (limit, offset) if place is not None)
+
+
+def _is_aggregate(name: str) -> bool:
+    function = FUNCTIONS.get(name.upper())
+    return function is not None and function.kind is FunctionKind.AGGREGATE

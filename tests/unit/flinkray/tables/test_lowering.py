@@ -1,0 +1,138 @@
+"""Plans as transformations: which operators they become, and what is refused where."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from flinkray.errors import InvalidProgramError, SqlError, SqlUnsupportedError, SqlValidationError
+from flinkray.tables.lowering.queries import Stream, planned
+from flinkray.transformations.operator_factories import CalcFactory, DropFactory
+from flinkray.transformations.transformation import PhysicalTransformation, Transformation, UnionTransformation
+from flinkray.types.records import Kind, RecordType
+
+SCHEMA = pa.schema({"id": pa.int64(), "cents": pa.int32(), "list": pa.list_(pa.int64())})
+
+
+def stream(schema: pa.Schema = SCHEMA, kind: Kind = Kind.ROW, parallelism: int | None = None) -> Stream:
+    # Which operator gives the rows does not matter.
+    transformation = PhysicalTransformation(name="orders", factory=DropFactory(("x",)), parallelism=parallelism)
+    return transformation, RecordType(kind, schema)
+
+
+def names(transformation: Transformation) -> list[str]:
+    """The names of the operators, from the last one back to the inputs."""
+    return [transformation.name, *(name for each in transformation.inputs for name in names(each))]
+
+
+def factory_of(sql: str) -> CalcFactory:
+    transformation, _ = planned(sql, {"orders": stream()})
+    assert isinstance(transformation, PhysicalTransformation)
+    assert isinstance(transformation.factory, CalcFactory)
+    return transformation.factory
+
+
+@pytest.mark.parametrize(
+    ("sql", "operators"),
+    [
+        ("SELECT * FROM orders", ["Calc", "orders"]),
+        ("SELECT d + 1 FROM (SELECT id * 2 AS d FROM orders WHERE cents > 0) WHERE d > 5", ["Calc", "orders"]),
+        ("SELECT id FROM orders UNION ALL SELECT id FROM orders", ["Union", "Calc", "orders", "Calc", "orders"]),
+        ("VALUES (1), (2)", ["Calc", "Source: Values"]),
+        ("SELECT 1", ["Calc", "Source: Values"]),
+    ],
+)
+def test_projections_and_filters_become_one_operator(sql: str, operators: list[str]) -> None:
+    transformation, _ = planned(sql, {"orders": stream()})
+    assert names(transformation) == operators
+
+
+def test_only_columns_that_are_read_are_asked_of_a_stream() -> None:
+    assert [name for name, _ in factory_of("SELECT id FROM orders WHERE cents > 0").columns] == ["id", "cents"]
+
+
+def test_the_columns_of_a_result_may_be_null_whatever_their_types_in_the_query() -> None:
+    _, record_type = planned("SELECT 1 AS a, id AS b FROM orders", {"orders": stream()})
+    assert record_type == RecordType(Kind.ROW, pa.schema({"a": pa.int32(), "b": pa.int64()}))
+
+
+def test_a_union_has_the_names_of_its_first_query() -> None:
+    transformation, record_type = planned("SELECT id AS a FROM orders UNION ALL VALUES (1)", {"orders": stream()})
+    assert isinstance(transformation, UnionTransformation)
+    assert record_type.schema.names == ["a"]
+    for each in transformation.inputs:
+        assert isinstance(each, PhysicalTransformation)
+        assert isinstance(each.factory, CalcFactory)
+        assert [name for name, _ in each.factory.projections] == ["a"]
+
+
+@pytest.mark.parametrize("parallelism", [None, 3])
+def test_a_calc_has_the_parallelism_of_its_input_so_that_changes_stay_in_order(parallelism: int | None) -> None:
+    transformation, _ = planned("SELECT id FROM orders", {"orders": stream(parallelism=parallelism)})
+    assert transformation.parallelism == parallelism
+
+
+def test_a_calc_says_what_it_does() -> None:
+    transformation, _ = planned("SELECT id + 1 AS a FROM orders WHERE cents > 0", {"orders": stream()})
+    assert transformation.description == "SELECT id + 1 AS a WHERE cents > 0"
+
+
+@pytest.mark.parametrize(
+    ("sql", "what", "place"),
+    [
+        ("SELECT COUNT(*) FROM orders", "the aggregate COUNT", "COUNT(*)"),
+        ("SELECT id, SUM(cents) FROM orders GROUP BY id", "GROUP BY", "id"),
+        ("SELECT DISTINCT id FROM orders", "SELECT DISTINCT", "SELECT DISTINCT id FROM orders"),
+        ("SELECT id FROM orders ORDER BY cents", "ORDER BY", "cents"),
+        ("SELECT id FROM orders LIMIT 5", "LIMIT", "5"),
+        ("SELECT id FROM orders OFFSET 5", "OFFSET", "5"),
+        ("SELECT id FROM orders FETCH FIRST 5 ROWS ONLY", "LIMIT", "5"),
+        ("SELECT a.id FROM orders AS a JOIN orders AS b ON a.id = b.id", "a join", "orders AS b"),
+        ("SELECT a.id FROM orders AS a, orders", "a join", "orders"),
+        ("SELECT 1 FROM orders WHERE EXISTS (TABLE orders)", "a query in an expression", "EXISTS (TABLE orders)"),
+        ("SELECT (SELECT MAX(id) FROM orders) FROM orders", "a query in an expression", "(SELECT MAX(id) FROM orders)"),
+        ("SELECT ARRAY(SELECT id FROM orders)", "a query in an expression", "ARRAY(SELECT id FROM orders)"),
+        ("SELECT id FROM orders WHERE id > ALL (SELECT 1)", "a query in an expression", "id > ALL (SELECT 1)"),
+        ("SELECT id FROM orders UNION SELECT 1", "UNION without ALL", "SELECT 1"),
+        ("SELECT id FROM orders INTERSECT SELECT 1", "INTERSECT", "SELECT 1"),
+        ("SELECT id FROM orders EXCEPT ALL SELECT 1", "EXCEPT ALL", "SELECT 1"),
+        ("SELECT id FROM orders /*+ OPTIONS('a' = 'b') */", "the hint OPTIONS", "OPTIONS('a' = 'b')"),
+        ("SELECT RANK() OVER (ORDER BY id) FROM orders", "a call OVER a window", "RANK() OVER (ORDER BY id)"),
+        ("SELECT e FROM orders CROSS JOIN UNNEST(list) AS t(e)", "a join", "UNNEST(list) AS t(e)"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_executed_is_refused_where_it_stands(sql: str, what: str, place: str) -> None:
+    with pytest.raises(SqlUnsupportedError) as caught:
+        planned(sql, {"orders": stream()})
+    assert caught.value.message.startswith(f"{what} cannot be executed yet; ")
+    assert sql[caught.value.start : caught.value.end] == place
+
+
+def test_names_in_braces_are_streams_and_those_in_strings_are_not() -> None:
+    sql = "SELECT '{orders}' /* {nothing} */ FROM {orders} -- {nothing}"
+    transformation, _ = planned(sql, {"orders": stream()})
+    assert transformation.description == "SELECT '{orders}' AS EXPR$0"
+
+
+def test_errors_show_the_query_as_it_was_written() -> None:
+    with pytest.raises(SqlValidationError, match=r"no column 'idd'(.|\n)*SELECT idd FROM \{orders\}\n         \^\^\^$"):
+        planned("SELECT idd FROM {orders}", {"orders": stream()})
+    with pytest.raises(SqlValidationError, match=r"did you mean 'orders'\?; give it as order=") as caught:
+        planned("SELECT id FROM\n {order}", {"orders": stream()})
+    assert (caught.value.line, caught.value.column) == (2, 2)
+
+
+@pytest.mark.parametrize("sql", ["INSERT INTO orders VALUES (1)", "DROP TABLE orders"])
+def test_a_statement_that_is_no_query_is_refused(sql: str) -> None:
+    with pytest.raises(SqlError, match="this takes a query"):
+        planned(sql, {"orders": stream()})
+
+
+def test_streams_whose_columns_sql_cannot_know_are_refused_by_name() -> None:
+    transformation, _ = stream()
+    with pytest.raises(InvalidProgramError, match=r"stream 'orders' are not known before it runs.*output_type="):
+        planned("SELECT 1", {"orders": (transformation, None)})
+    with pytest.raises(InvalidProgramError, match="stream 'orders': its input is objects"):
+        planned("SELECT 1", {"orders": stream(pa.schema({"value": pa.binary()}), Kind.OBJECT)})
+    with pytest.raises(InvalidProgramError, match="column 'd' of stream 'orders': SQL has no type for"):
+        planned("SELECT 1", {"orders": stream(pa.schema({"d": pa.decimal256(50, 2)}))})
