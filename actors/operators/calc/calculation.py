@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec.structs import replace
 
 from actors.operators.calc.collections import COLLECTION_KERNELS
 from actors.operators.calc.json_functions import JSON_KERNELS
@@ -18,10 +19,18 @@ from actors.operators.calc.times import TIME_KERNELS
 from actors.operators.calc.values.casts import CAST_KERNELS, cast
 from actors.operators.calc.values.evaluation import Datum, EvaluationContext, Kernel, KernelCall, as_array
 from flinkray.errors import RecordError
-from flinkray.tables.plans.expressions import BoundExpression, Call, Column, Constant, FieldAccess, columns_of
+from flinkray.tables.plans.expressions import (
+    BoundExpression,
+    Call,
+    Column,
+    Constant,
+    FieldAccess,
+    columns_of,
+    rewritten,
+)
 from flinkray.tables.types.arrow import to_arrow
 from flinkray.tables.types.casts import can_cast_implicitly
-from flinkray.tables.types.logical import LogicalType
+from flinkray.tables.types.logical import APPROXIMATE, INTEGERS, NUMBERS, LogicalType
 
 KERNELS: dict[str, Kernel] = {
     **NUMBER_KERNELS,
@@ -41,6 +50,40 @@ _UNFAILING = frozenset(
     {*LOGIC_KERNELS, *PATTERN_KERNELS, *TEXT_KERNELS, *COLLECTION_KERNELS, "+", "-", "*", "TRY_CAST", "EXTRACT"}
 ) - {"ELEMENT", "MAP_FROM_ARRAYS", "FROM_BASE64", "DECODE"}
 """Functions that compute a result for any arguments, so that it does not matter if rows that need none are computed."""
+
+
+def prepared(expression: BoundExpression, context: EvaluationContext) -> BoundExpression:
+    """The same expression for `calculate`, with what is the same for all rows computed now, as scalars of Arrow.
+
+    What fails stays as it is, since perhaps no row needs it.
+    """
+    return rewritten(expression, lambda each: _prepared(each, context))
+
+
+def _prepared(expression: BoundExpression, context: EvaluationContext) -> BoundExpression:
+    match expression:
+        case Constant(value=value, type=kind):
+            return Constant(kind, pa.scalar(value, to_arrow(kind)))
+        case Call(arguments=arguments) if arguments and all(isinstance(each, Constant) for each in arguments):
+            # JSON that a call makes is told from text by the call itself.
+            if not expression.is_deterministic or expression.function in _MAKE_JSON:
+                return expression
+            try:
+                return Constant(expression.type, calculate(expression, (), 1, context)[0])
+            except RecordError:
+                return expression
+        case Call(function="+" | "-" | "*", type=kind, arguments=(_, _) as arguments) if kind.is_one_of(
+            INTEGERS, APPROXIMATE
+        ):
+            # The kernel would cast the constants for each batch.
+            return replace(expression, arguments=tuple(_of_type(each, kind, context) for each in arguments))
+    return expression
+
+
+def _of_type(expression: BoundExpression, kind: LogicalType, context: EvaluationContext) -> BoundExpression:
+    if not isinstance(expression, Constant) or not expression.type.is_one_of(NUMBERS):
+        return expression
+    return Constant(kind, as_array(cast(expression.value, expression.type, kind, context), 1)[0])
 
 
 def calculate(expression: BoundExpression, columns: Columns, rows: int, context: EvaluationContext) -> pa.Array:
@@ -63,7 +106,7 @@ def _calculate(expression: BoundExpression, columns: Columns, rows: int, context
         case Column(index=index):
             return columns[index]
         case Constant(value=value, type=kind):
-            return pa.scalar(value, to_arrow(kind))
+            return value if isinstance(value, pa.Scalar) else pa.scalar(value, to_arrow(kind))
         case FieldAccess(operand=operand, index=index):
             return pc.struct_field(_calculate(operand, columns, rows, context), index)
         case Call(arguments=arguments):

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 
-from actors.operators.calc.calculation import calculate
+from actors.operators.calc.calculation import calculate, prepared
 from actors.operators.calc.values.evaluation import EvaluationContext
 from actors.operators.contract.operator import label_of
 from actors.operators.expressions.column_operators import ColumnOperator, filtered
 from flinkray.batches.batch import Batch
 from flinkray.errors import RecordError, TypeMismatchError, UnknownColumnError
 from flinkray.tables.plans.explain import expression_text
-from flinkray.tables.plans.expressions import BoundExpression, columns_of
+from flinkray.tables.plans.expressions import columns_of
 from flinkray.tables.types.arrow import to_arrow
 from flinkray.transformations.operator_factories import CalcFactory
 
@@ -24,24 +24,30 @@ class CalcOperator(ColumnOperator):
     def __init__(self, factory: CalcFactory) -> None:
         self._columns = factory.columns
         self._types = [to_arrow(kind) for _, kind in factory.columns]
-        self._predicate = factory.predicate
         self._names = [name for name, _ in factory.projections]
-        self._projections = [expression for _, expression in factory.projections]
-        self._filtered_by = () if factory.predicate is None else sorted(columns_of(factory.predicate))
-        self._projected = sorted(columns_of(*self._projections))
+        self._expressions = [expression for _, expression in factory.projections]
+        self._projected = sorted(columns_of(*self._expressions))
+        self._has_predicate = factory.predicate is not None
+        self._filtered_by: list[int] = []
+        if factory.predicate is not None:
+            self._filtered_by = sorted(columns_of(factory.predicate))
+            self._expressions.append(factory.predicate)
+
+    def open(self) -> None:
+        self._prepared = [prepared(each, EvaluationContext()) for each in self._expressions]
 
     def transform(self, batch: Batch) -> Batch:
         context = EvaluationContext(now_micros=self.context.clock.now_ms() * 1000)
         places = self._places(batch.data)
         # Where no column is projected, any one says how many rows there are.
         rows = batch.without_keys().select([places[each] for each in self._projected] or [0])
-        if self._predicate is not None:
+        if self._has_predicate:
             read = {each: self._column(each, batch.data.column(places[each])) for each in self._filtered_by}
-            rows = filtered(rows, self._calculated(self._predicate, read, batch.num_rows, context))
+            rows = filtered(rows, self._calculated(-1, read, batch.num_rows, context))
             if not rows.num_rows:
                 return rows
         read = {each: self._column(each, rows.data.column(place)) for place, each in enumerate(self._projected)}
-        columns = [self._calculated(each, read, rows.num_rows, context) for each in self._projections]
+        columns = [self._calculated(place, read, rows.num_rows, context) for place, _ in enumerate(self._names)]
         return rows.with_data(pa.RecordBatch.from_arrays(columns, names=self._names))
 
     def _places(self, data: pa.RecordBatch) -> list[int]:
@@ -64,10 +70,11 @@ class CalcOperator(ColumnOperator):
             ) from error
 
     def _calculated(
-        self, expression: BoundExpression, columns: Mapping[int, pa.Array], rows: int, context: EvaluationContext
+        self, place: int, columns: Mapping[int, pa.Array], rows: int, context: EvaluationContext
     ) -> pa.Array:
         try:
-            return calculate(expression, columns, rows, context)
+            return calculate(self._prepared[place], columns, rows, context)
         except RecordError as error:
+            expression = self._expressions[place]
             text = expression_text(expression, [name for name, _ in self._columns])
             raise RecordError(f"{label_of(self.context)}: {text}: {error}") from error

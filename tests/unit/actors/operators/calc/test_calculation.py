@@ -9,10 +9,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from actors.operators.calc.calculation import calculate
+from actors.operators.calc.calculation import calculate, prepared
 from actors.operators.calc.values.evaluation import EvaluationContext
 from flinkray.errors import RecordError
-from flinkray.tables.plans.expressions import Column, Constant
+from flinkray.tables.plans.expressions import Column, Constant, walk
 from flinkray.tables.types.arrow import to_arrow
 from flinkray.tables.types.logical import (
     BIGINT,
@@ -104,6 +104,39 @@ def test_columns_that_are_slices_of_others_are_computed_from_their_own_rows() ->
         ["a", None],
         ["a", "7"],
     ]
+
+
+# -- what is computed before rows come -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("sql", "kind", "wanted"),
+    [
+        ("x + (1 + 2)", BIGINT, [(BIGINT, 3)]),
+        ("x * 1.5", DOUBLE, [(DOUBLE, 1.5)]),
+        ("x = UPPER('a' || 'b')", STRING, [(STRING, "AB")]),
+        ("x + 1 / 0", BIGINT, [(INT, 1), (INT, 0)]),
+        ("x + RAND_INTEGER(3)", BIGINT, [(INT, 3)]),
+    ],
+)
+def test_what_is_the_same_for_all_rows_becomes_a_constant_of_the_type_that_is_computed_with(
+    sql: str, kind: LogicalType, wanted: list[tuple[LogicalType, Any]]
+) -> None:
+    found = prepared(bind(sql, ROW(("x", kind))), EvaluationContext())
+    constants = [each for each in walk(found) if isinstance(each, Constant)]
+    assert [(each.type.as_nullable(), each.value.as_py()) for each in constants] == wanted
+
+
+def test_what_fails_before_rows_come_fails_for_the_rows_that_need_it_alone() -> None:
+    division = prepared(bind("CASE WHEN x <> 0 THEN 1 / 0 ELSE 7 END", ROW(("x", INT))), EvaluationContext())
+    assert calculate(division, [pa.array([0], pa.int32())], 1, EvaluationContext()).to_pylist() == [7]
+    with pytest.raises(RecordError, match="division by zero"):
+        calculate(division, [pa.array([1], pa.int32())], 1, EvaluationContext())
+
+
+def test_json_that_was_computed_before_is_still_json_where_it_stands_in_json() -> None:
+    nested = bind("JSON_ARRAY(JSON_ARRAY(1))", ROW())
+    assert calculate(prepared(nested, EvaluationContext()), [], 1, EvaluationContext()).to_pylist() == ["[[1]]"]
 
 
 # -- the context ---------------------------------------------------------------------------------------------------
