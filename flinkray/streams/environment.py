@@ -42,6 +42,7 @@ from flinkray.time.watermarks import WatermarkStrategy
 from flinkray.transformations.operator_factories import SourceFactory
 from flinkray.transformations.preparation import prepared
 from flinkray.transformations.transformation import PhysicalTransformation, Transformation
+from flinkray.types.records import RecordType
 
 _PATH_OPTIONS = (CHECKPOINT_DIRECTORY, SAVEPOINT_DIRECTORY, SAVEPOINT_PATH, HIGH_AVAILABILITY_DIRECTORY)
 """Options that other processes read as paths, so that they are made absolute."""
@@ -244,14 +245,26 @@ class StreamExecutionEnvironment(EnvironmentSettings):
         """
         from flinkray.tables.lowering.queries import planned  # with the front end of SQL, which few programs need
 
+        transformation, record_type = planned(query, self._tables(streams))
+        return DataStream(self, transformation, KnownType.of(record_type))
+
+    def explain_sql(self, query: str, /, **streams: Any) -> str:
+        """The plan of a query as text, a line for each of its steps, whether or not it can be executed.
+
+        Arguments and errors are those of `sql`.
+        """
+        from flinkray.tables.lowering.queries import explained
+
+        return explained(query, self._tables(streams))
+
+    def _tables(self, streams: Mapping[str, Any]) -> dict[str, tuple[Transformation, RecordType | None]]:
         tables = {}
         for name, stream in streams.items():
             found = stream if isinstance(stream, DataStream) else self._from_table(stream, name)
             if found._environment is not self:
                 raise InvalidProgramError(f"sql: stream {name!r} belongs to another environment")
             tables[name] = (found._transformation, found.record_type)
-        transformation, record_type = planned(query, tables)
-        return DataStream(self, transformation, KnownType.of(record_type))
+        return tables
 
     def _from_table(self, table: Any, name: str) -> DataStream:
         is_frame = type(table).__module__.partition(".")[0] == "pandas"

@@ -40,6 +40,18 @@ def test_rows_keep_the_event_time_of_their_stream(env: StreamExecutionEnvironmen
     assert rows(times) == [(10, 10), (20, 20)]
 
 
+def test_a_query_runs_in_stages_too() -> None:
+    env = environment({"execution.runtime-mode": "batch"})
+    query = env.sql("SELECT high FROM {c} WHERE low > 0 UNION ALL SELECT low FROM {c} WHERE low < 0", c=cities(env))
+    assert rows(query) == [Row(high=-2), Row(high=15), Row(high=27)]
+
+
+def test_a_query_is_explained_without_being_run(env: StreamExecutionEnvironment) -> None:
+    text = env.explain_sql("SELECT COUNT(*) AS n FROM {cities} WHERE high > 10", cities=cities(env))
+    steps = [line.lstrip(" +-").partition("(")[0] for line in text.splitlines()]
+    assert steps == ["Project", "Aggregate", "Project", "Filter", "Scan"]
+
+
 def test_a_changelog_goes_through_a_query(env: StreamExecutionEnvironment) -> None:
     changes = env.from_arrow(pa.table({"n": [1, 1, 2, 2], "op": ["+I", "-U", "+U", "-D"]})).set_parallelism(1)
     query = changes.as_changelog("op").sql("SELECT n * 10 AS n FROM self WHERE n > 0").kinds_as_column("op")

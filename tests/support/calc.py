@@ -47,10 +47,12 @@ def _batches(transformation: Transformation, rows: pa.RecordBatch) -> list[pa.Re
         return [data for each in transformation.inputs for data in _batches(each, rows)]
     assert isinstance(transformation, PhysicalTransformation)
     factory = transformation.factory
+    if transformation.name == "t":
+        return [rows]
     if isinstance(factory, SourceFactory):
         assert isinstance(factory.source, ArrowSource)
-        table = rows if transformation.name == "t" else factory.source._table
-        return [rows] if transformation.name == "t" else table.to_batches()
+        values: list[pa.RecordBatch] = factory.source._table.to_batches()
+        return values
     with OperatorHarness(create_operator([code(factory)], ["calc"])) as harness:
         for data in _batches(transformation.inputs[0], rows):
             harness.push(Batch(data))

@@ -45,6 +45,7 @@ KERNELS: dict[str, Kernel] = {
 """The kernel of each scalar function, by the function's own name."""
 Columns = Sequence[pa.Array] | Mapping[int, pa.Array]
 """The columns of the input by their numbers: all, or those that are read."""
+_PLAIN_NUMBERS = INTEGERS | APPROXIMATE
 _MAKE_JSON = ("JSON_OBJECT", "JSON_ARRAY")
 _UNFAILING = frozenset(
     {*LOGIC_KERNELS, *PATTERN_KERNELS, *TEXT_KERNELS, *COLLECTION_KERNELS, "+", "-", "*", "TRY_CAST", "EXTRACT"}
@@ -72,11 +73,9 @@ def _prepared(expression: BoundExpression, context: EvaluationContext) -> BoundE
                 return Constant(expression.type, calculate(expression, (), 1, context)[0])
             except RecordError:
                 return expression
-        case Call(function="+" | "-" | "*", type=kind, arguments=(_, _) as arguments) if kind.is_one_of(
-            INTEGERS, APPROXIMATE
-        ):
+        case Call(function="+" | "-" | "*", type=kind, arguments=(_, _) as pair) if kind.is_one_of(_PLAIN_NUMBERS):
             # The kernel would cast the constants for each batch.
-            return replace(expression, arguments=tuple(_of_type(each, kind, context) for each in arguments))
+            return replace(expression, arguments=tuple(_of_type(each, kind, context) for each in pair))
     return expression
 
 
@@ -127,7 +126,7 @@ def _called(call: Call, arguments: Sequence[Datum], rows: int, context: Evaluati
     types = tuple(each.type for each in call.arguments)
     try:
         result = KERNELS[call.function].run(KernelCall(call.function, types, call.type, rows, context, raw), arguments)
-    except (ValueError, ArithmeticError) as error:
+    except (ValueError, ArithmeticError, pa.ArrowException) as error:
         raise RecordError(f"{call.function}: {error}") from error
     target = to_arrow(call.type)
     return result if result.type.equals(target) else result.cast(target)

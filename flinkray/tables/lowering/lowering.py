@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
-from msgspec import Struct
 
 from flinkray.connectors.collection.source import ArrowSource
 from flinkray.tables.plans.explain import expression_text
@@ -80,13 +79,6 @@ def _columns(rows: RowType) -> tuple[BoundExpression, ...]:
     return tuple(Column(kind, place) for place, kind in enumerate(rows.types))
 
 
-class _Source(Struct, frozen=True):
-    """Where the rows of a Calc come from, and their columns."""
-
-    transformation: Transformation
-    columns: tuple[tuple[str, LogicalType], ...]
-
-
 def _calc(plan: Plan, streams: Mapping[TablePath, Transformation]) -> Transformation:
     """One operator for a projection, the filter below it, and the columns of a table below that."""
     names, projections, predicate = plan.row_type.names, _columns(plan.row_type), None
@@ -100,22 +92,20 @@ def _calc(plan: Plan, streams: Mapping[TablePath, Transformation]) -> Transforma
     rows = below.row_type
     source = streams[below.table.path] if isinstance(below, Scan) else lowered(below, streams)
     columns = tuple(zip(rows.names, rows.types, strict=True))
-    return _added(_Source(source, columns), tuple(zip(names, projections, strict=True)), predicate)
+    return _added(source, CalcFactory(columns, tuple(zip(names, projections, strict=True)), predicate))
 
 
-def _added(
-    source: _Source, projections: tuple[tuple[str, BoundExpression], ...], predicate: BoundExpression | None = None
-) -> Transformation:
+def _added(source: Transformation, factory: CalcFactory) -> Transformation:
     """A Calc of its input's parallelism, so that the changes of one row stay in order."""
-    names = [name for name, _ in source.columns]
-    selected = ", ".join(f"{expression_text(each, names)} AS {name}" for name, each in projections)
-    condition = "" if predicate is None else f" WHERE {expression_text(predicate, names)}"
+    names = [name for name, _ in factory.columns]
+    selected = ", ".join(f"{expression_text(each, names)} AS {name}" for name, each in factory.projections)
+    condition = "" if factory.predicate is None else f" WHERE {expression_text(factory.predicate, names)}"
     return PhysicalTransformation(
         name="Calc",
         description=f"SELECT {selected}{condition}",
-        factory=CalcFactory(source.columns, projections, predicate),
-        input_transformations=(source.transformation,),
-        parallelism=own_parallelism(source.transformation),
+        factory=factory,
+        input_transformations=(source,),
+        parallelism=own_parallelism(source),
     )
 
 
@@ -144,7 +134,7 @@ def _values(plan: Values) -> Transformation:
     )
     if not types:
         return source
-    return _added(_Source(source, tuple(columns)), tuple(zip(rows.names, projections, strict=True)))
+    return _added(source, CalcFactory(tuple(columns), tuple(zip(rows.names, projections, strict=True))))
 
 
 def _by_row(values: Sequence[BoundExpression], kind: LogicalType) -> BoundExpression:

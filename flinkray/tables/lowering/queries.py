@@ -8,9 +8,11 @@ from typing import Any
 
 from flinkray.errors import InvalidProgramError, SqlError, SqlValidationError, did_you_mean
 from flinkray.tables.binding.binder import Binder
-from flinkray.tables.catalog import Catalog
+from flinkray.tables.catalog import DEFAULT_CATALOG, DEFAULT_DATABASE, Catalog
 from flinkray.tables.lowering.lowering import Unexecutable, lowered, result_schema
 from flinkray.tables.lowering.refusals import refusal
+from flinkray.tables.plans.explain import explain
+from flinkray.tables.plans.expressions import Plan
 from flinkray.tables.plans.rules.order import optimized
 from flinkray.tables.plans.tables import Table, TableColumn, TablePath
 from flinkray.tables.syntax.parsing.parser import parse_statement
@@ -22,8 +24,6 @@ from flinkray.types.records import Kind, RecordType
 
 _BRACES = re.compile(r"'(?:[^']|'')*'|`(?:[^`]|``)*`|--[^\n]*|/\*.*?\*/|\{(\w+)\}", re.DOTALL)
 """A name in braces, and what braces mean nothing in: strings, names in backticks, comments."""
-
-
 Stream = tuple[Transformation, RecordType | None]
 """A stream and what is known of the type of its records."""
 
@@ -35,18 +35,38 @@ def planned(query: str, streams: Mapping[str, Stream]) -> tuple[Transformation, 
         SqlError: the query is wrong, or cannot be executed yet; shows where.
         InvalidProgramError: the columns of a stream are not known, or SQL has no type for one.
     """
+    statement, plan = _bound(query, streams)
+    tables = {_path(name): transformation for name, (transformation, _) in streams.items()}
+    try:
+        transformation = lowered(plan, tables)
+    except Unexecutable as error:
+        raise refusal(error.plan, statement, query) from None
+    return transformation, RecordType(Kind.ROW, result_schema(plan.row_type))
+
+
+def explained(query: str, streams: Mapping[str, Stream]) -> str:
+    """The plan of a query as text, whether or not it can be executed; errors as of `planned`."""
+    return explain(_bound(query, streams)[1])
+
+
+def _bound(query: str, streams: Mapping[str, Stream]) -> tuple[QueryStatement, Plan]:
+    """The query as it is written, and its plan."""
     catalog = Catalog()
-    paths: dict[TablePath, Transformation] = {}
-    for name, (transformation, record_type) in streams.items():
-        path = catalog.path((name,))
-        catalog.add(Table(path, _columns(name, record_type)))
-        paths[path] = transformation
+    for name, (_, record_type) in streams.items():
+        catalog.add(Table(_path(name), _columns(name, record_type)))
     # As long as the name in braces, so that places in the query stay what they are.
     sql = _BRACES.sub(lambda found: f"`{_known(found, query, streams)}`" if found[1] else found[0], query)
     try:
-        return _planned(sql, catalog, paths)
+        statement = parse_statement(sql)
+        if not isinstance(statement, QueryStatement):
+            raise SqlValidationError("this takes a query: SELECT, VALUES or TABLE", sql, 0, len(sql))
+        return statement, optimized(Binder(catalog, sql).query(statement))
     except SqlError as error:
         raise type(error)(error.message, query, error.start, error.end) from error.__cause__
+
+
+def _path(name: str) -> TablePath:
+    return (DEFAULT_CATALOG, DEFAULT_DATABASE, name)
 
 
 def _known(found: re.Match[str], query: str, streams: Mapping[str, Any]) -> str:
@@ -55,20 +75,6 @@ def _known(found: re.Match[str], query: str, streams: Mapping[str, Any]) -> str:
         message = f"there is no stream {name!r}{did_you_mean(name, streams)}; give it as {name}=..."
         raise SqlValidationError(message, query, found.start(), found.end())
     return name
-
-
-def _planned(
-    sql: str, catalog: Catalog, paths: Mapping[TablePath, Transformation]
-) -> tuple[Transformation, RecordType]:
-    statement = parse_statement(sql)
-    if not isinstance(statement, QueryStatement):
-        raise SqlValidationError("this takes a query: SELECT, VALUES or TABLE", sql, 0, len(sql))
-    plan = optimized(Binder(catalog, sql).query(statement))
-    try:
-        transformation = lowered(plan, paths)
-    except Unexecutable as error:
-        raise refusal(error.plan, statement, sql) from None
-    return transformation, RecordType(Kind.ROW, result_schema(plan.row_type))
 
 
 def _columns(name: str, record_type: RecordType | None) -> tuple[TableColumn, ...]:

@@ -16,10 +16,13 @@ from flinkray.connectors.formats.debezium_json import DebeziumJsonFormat
 from flinkray.connectors.formats.json import JsonFormat
 from flinkray.errors import InvalidProgramError, TypeMismatchError, UnknownColumnError
 from flinkray.expressions.tree import col
+from flinkray.tables.plans.expressions import Column, Constant, equal
+from flinkray.tables.types.logical import BIGINT
 from flinkray.time.watermarks import WatermarkStrategy
 from flinkray.transformations.operator_factories import (
     AsChangelogFactory,
     AsyncFactory,
+    CalcFactory,
     ChangelogRole,
     DecodeFactory,
     DropFactory,
@@ -77,6 +80,8 @@ KEEPING: list[tuple[OperatorFactory, list[int]]] = [
     (DropFactory(("word",)), [0, 1, 2, 3]),
     (RenameFactory((("word", "text"),)), [0, 1, 2, 3]),
     (WhereFactory(col("n") > 1), [2, 3]),
+    (CalcFactory((("n", BIGINT),), (("m", Column(BIGINT, 0)),)), [0, 1, 2, 3]),
+    (CalcFactory((("n", BIGINT),), (("m", Column(BIGINT, 0)),), equal(Column(BIGINT, 0), Constant(BIGINT, 3))), [3]),
     (DecodeFactory(JSON, "json", (), "skip"), [0, 1, 3]),
     (DecodeFactory(JSON, "json", ("word",), "skip"), [0, 1, 3]),
     (EncodeFactory(JsonFormat({"n": int, "word": str, "json": bytes})), [0, 1, 2, 3]),

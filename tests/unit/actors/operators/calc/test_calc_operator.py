@@ -55,6 +55,7 @@ DAY = dt.datetime(1970, 1, 1)
         ("SELECT t.buyer.age + 1 FROM t", [(37,), (None,), (8,), (None,)]),
         ("SELECT ROW(id, item).EXPR$0 FROM t WHERE id = 2", [(2,)]),
         ("SELECT tags[1], CARDINALITY(tags) FROM t", [("a", 2), (None, 0), (None, None), ("c", 1)]),
+        ("SELECT tags, buyer FROM t WHERE id = 1", [(["a", "b"], {"name": "Ada", "age": 36})]),
         ("SELECT `rank` * 100 FROM t", [(100,), (200,), (300,), (400,)]),
         ("SELECT id AS a, id AS a FROM t WHERE id = 1", [(1, 1)]),
         # filters
