@@ -23,6 +23,7 @@ nitpicky = True
 nitpick_ignore_regex = [
     ("py:.*", r"(abc|collections|datetime|numpy|pandas|pathlib|pd|pa|pyarrow|typing)\..*"),
     ("py:.*", r"flinkray\..*\.(T|K|V|S|IN|OUT|V_OUT|Millis|Timestamp|JobId|ColumnKey|FunctionKey|Valid|_Committable)"),
+    ("py:.*", r"flinkray\..*\.PredefinedOptions"),
     ("py:.*", "KeyFunction"),
 ]
 

@@ -121,13 +121,13 @@ class KafkaSink(Sink):
             import_package("aiokafka", "KafkaSink with exactly once")
         return self
 
-    def encoder(self, where: str) -> MessageEncoder:
+    def _encoder(self, where: str) -> MessageEncoder:
         """What makes messages of rows; `where` names operator and subtask in errors."""
         return MessageEncoder(self.parts, where)
 
     def create_writer(self, context: SinkWriterContext, restored: Any = None) -> SinkWriter:
         where = operator_label(context.operator_name, f"{context.subtask_index + 1} of {context.parallelism}")
-        encoder = self.encoder(where)
+        encoder = self._encoder(where)
         if not self._is_transactional:
             return KafkaWriter(encoder, where, self.servers, self.client_options)
         prefix = self.transactional_id_prefix or f"{context.job_id}-{context.operator_name}"

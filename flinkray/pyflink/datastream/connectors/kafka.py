@@ -310,7 +310,7 @@ class _SerializingSink(native_sink.KafkaSink):
         )
         self.serializer = serializer
 
-    def encoder(self, where: str) -> MessageEncoder:
+    def _encoder(self, where: str) -> MessageEncoder:
         return _SerializingEncoder(self, where)
 
 
