@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import pickletools
 import re
+import warnings
 from collections.abc import Iterator
 
 from flinkray.persistence import named
@@ -22,12 +23,19 @@ def globals_in(data: bytes) -> tuple[set[Global], set[str]]:
     names: set[str] = set()
     for content in (data, *map(base64.b64decode, _IN_JSON.findall(data))):
         for start in _PICKLE.finditer(content):
-            for each in _of_pickle(content[start.start() :]):
+            for each in _in_pickle(content[start.start() :]):
                 if isinstance(each, str):
                     names.add(each)
                 else:
                     found.add(each)
     return found, names
+
+
+def _in_pickle(data: bytes) -> list[Global | str]:
+    with warnings.catch_warnings():
+        # Bytes of a file of RocksDB may look like the beginning of a pickle, and like a text with wrong escapes in it.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return list(_of_pickle(data))
 
 
 def _of_pickle(data: bytes) -> Iterator[Global | str]:
