@@ -126,6 +126,8 @@ class SparkStreamSource(BridgedSource):
         InvalidProgramError: a column has no Arrow type, the DataFrame is not streaming, or a value makes no sense.
     """
 
+    may_end = True
+
     def __init__(
         self,
         dataframe: Any,
