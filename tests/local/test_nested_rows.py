@@ -55,7 +55,10 @@ MADE_OF = {
 
 def orders(env: StreamExecutionEnvironment, made_of: str) -> DataStream:
     if made_of == "columns":
-        return env.from_arrow(pa.table({"n": [1], "p": [{"x": 2, "name": "q"}]}))
+        place = pa.struct(
+            [("x", pa.int64()), ("name", pa.string())]
+        )  # Arrow once had the fields in the order of letters
+        return env.from_arrow(pa.table({"n": [1], "p": pa.array([{"x": 2, "name": "q"}], place)}))
     return env.from_collection(MADE_OF[made_of])
 
 
