@@ -169,7 +169,6 @@ def test_a_broker_that_dies_before_commits_is_waited_for(kafka: KafkaBroker, tmp
     eventually(client.status, lambda status: status is JobStatus.RUNNING)
     eventually(lambda: len(kafka.read(topic, 0)) > 0, deadline_s=30)
     kafka.stop(signal.SIGKILL)
-    time.sleep(1)  # commits meanwhile find nobody
-    kafka.restart()
+    kafka.restart()  # takes seconds, in which nobody answers
     client.result(120)
     assert Counter(committed(kafka, topic, ROWS)) == Counter(map(str, range(ROWS)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import logging
 import time
 from collections import Counter
 from pathlib import Path
@@ -123,8 +124,9 @@ def test_a_job_that_fails_and_starts_again_writes_each_row_once(
 
 
 def test_a_server_that_dies_is_waited_for_and_each_row_comes_once(
-    redis: RedisServer, stream: str, tmp_path: Path
+    redis: RedisServer, stream: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level(logging.INFO, "actors.operators.sinks.commits")
     env = environment(1, **{"execution.checkpointing.dir": str(tmp_path)})
     env.enable_checkpointing(50)
 
@@ -136,7 +138,7 @@ def test_a_server_that_dies_is_waited_for_and_each_row_comes_once(
     client = env.execute_async("write")
     eventually(lambda: redis.client.xlen(stream) > 0, deadline_s=30)
     redis.stop()
-    time.sleep(0.5)  # commits meanwhile find nobody
+    eventually(lambda: "a commit is put off" in caplog.text, deadline_s=30)
     redis.restart()
     client.result(90)
     assert Counter(read(redis, stream)) == Counter(range(200))
