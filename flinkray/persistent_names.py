@@ -96,6 +96,7 @@ NAMES = {
     "MapBatchesFactory@1": "flinkray.transformations.operator_factories:MapBatchesFactory",
     "MapFactory@1": "flinkray.transformations.operator_factories:MapFactory",
     "MultipleInputFactory@1": "flinkray.transformations.operator_factories:MultipleInputFactory",
+    "DeduplicateFactory@1": "flinkray.transformations.table_factories:DeduplicateFactory",
     "ProcessFactory@1": "flinkray.transformations.operator_factories:ProcessFactory",
     "ProjectFactory@1": "flinkray.transformations.operator_factories:ProjectFactory",
     "ReduceFactory@1": "flinkray.transformations.operator_factories:ReduceFactory",
@@ -123,6 +124,7 @@ NAMES = {
     "ObjectType@1": "flinkray.types.object_type:ObjectType",
     "RowKind@1": "flinkray.types.rows:RowKind",
     "Row@1": "flinkray.types.rows:_rebuild",
+    "Changes@1": "flinkray.types.changelogs:Changes",
     "Struct@1": "flinkray.types.structs:_rebuild",
 }
 FORMER: dict[str, str] = {

@@ -170,7 +170,12 @@ def create_operator(codes: Sequence[OperatorCode], names: Sequence[str]) -> Oper
         return FusedRowOperator([code.factory for code in codes], names)
     if len(codes) != 1:
         raise ValueError(f"only row functions can be fused, not {', '.join(names)}")
-    create = _OPERATORS.get(type(codes[0].factory))
+    factory = codes[0].factory
+    if isinstance(factory, factories.TableFactory):
+        from actors.operators.tables.registry import create_table_operator
+
+        return create_table_operator(factory)
+    create = _OPERATORS.get(type(factory))
     if create is None:
-        raise TypeError(f"no operator is registered for {type(codes[0].factory).__name__} ({names[0]!r})")
+        raise TypeError(f"no operator is registered for {type(factory).__name__} ({names[0]!r})")
     return create(codes[0])

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from msgspec import Struct
 
-from flinkray.types.changelogs import ChangelogMode
+from flinkray.types.changelogs import INSERTS, ChangelogMode, Changes
 from flinkray.types.records import Millis, OutputTag, RecordType
 
 if TYPE_CHECKING:  # a worker loads what its own operators consist of, and no more
@@ -24,7 +24,7 @@ if TYPE_CHECKING:  # a worker loads what its own operators consist of, and no mo
     from flinkray.functions.interfaces import Function
     from flinkray.state.descriptors import MapStateDescriptor
     from flinkray.tables.plans.expressions import BoundExpression
-    from flinkray.tables.types.logical import LogicalType
+    from flinkray.tables.types.logical import LogicalType, RowType
     from flinkray.time.watermarks import WatermarkStrategy
     from flinkray.types.keys import ColumnKey
     from flinkray.windows.aggregates import Aggregate
@@ -56,6 +56,8 @@ class ChangelogRole(enum.Enum):
     """Each result has the kind of the row that it is made of."""
     BEGINS = "begins"
     """It takes inserts only, and gives a changelog."""
+    MAKES = "makes"
+    """It takes inserts or a changelog, and gives a changelog."""
     ENDS = "ends"
     """It takes a changelog, and gives inserts only, or nothing."""
 
@@ -411,6 +413,25 @@ class MultipleInputFactory(OperatorFactory, frozen=True):
     default_strategy = ChainingStrategy.HEAD_WITH_SOURCES
 
 
+# -- tables ------------------------------------------------------------------------------------------------------
+
+
+class TableFactory(OperatorFactory, frozen=True, kw_only=True):
+    """Base of the operators of tables (`table_factories.py`), which know the columns of their inputs, and take the
+    changes that the planner of SQL lets come."""
+
+    input_rows: tuple[RowType, ...]
+    """The columns of the rows of each input, which has exactly these, in this order."""
+    rows: RowType
+    """The columns of the results."""
+    takes: tuple[Changes, ...]
+    """What the rows of each input do."""
+    gives: Changes = INSERTS
+    """What the results do."""
+    state_ttl_ms: Millis = Millis(0)
+    """State that was not written for so long is forgotten; 0: never."""
+
+
 def input_count(factory: OperatorFactory) -> int:
     """Number of logical inputs of the operator that `factory` describes."""
     return factory.number_of_inputs if isinstance(factory, MultipleInputFactory) else factory.inputs
@@ -426,6 +447,8 @@ def changelog_role(factory: OperatorFactory) -> ChangelogRole:
             return ChangelogRole.REFUSES if takes_inserts_only else ChangelogRole.ENDS
         case AsyncFactory(is_ordered=False):
             return ChangelogRole.REFUSES
+        case TableFactory():
+            return ChangelogRole.ENDS if factory.gives.is_insert_only else ChangelogRole.MAKES
         case DecodeFactory() if factory.message_format.is_changelog:
             return ChangelogRole.BEGINS
         case EncodeFactory() if factory.message_format.is_changelog:

@@ -40,6 +40,8 @@ def infer_changelogs(plan: Plan) -> Plan:
             _refuse_respreading(edge, plan)
         if role is ChangelogRole.BEGINS:
             beginnings[node.id] = node.name
+        elif role is ChangelogRole.MAKES:
+            beginnings[node.id] = node.name if beginning is None else beginning
         elif beginning is not None and role is ChangelogRole.KEEPS:
             beginnings[node.id] = beginning
         elif beginning is not None and isinstance(node.factory, SinkFactory):

@@ -105,6 +105,8 @@ from flinkray.tables.types.logical import (
 )
 from flinkray.testing.scripted_source import Script
 from flinkray.transformations.operator_factories import CalcFactory
+from flinkray.transformations.table_factories import DeduplicateFactory
+from flinkray.types.changelogs import INSERTS
 from flinkray.types.object_type import PICKLED
 from flinkray.types.records import JobId, Timestamp
 from flinkray.types.rows import RowKind
@@ -167,6 +169,11 @@ def examples() -> dict[str, Any]:
             (("day", sql.Call(STRING, "CAST", (sql.Column(DATE, 0),))),),
             sql.FieldAccess(BOOLEAN, sql.Column(SQL_ROW, 1), 0, "is_open"),
         ),
+        "operators of SQL": [
+            DeduplicateFactory(
+                input_rows=(SQL_ROW,), rows=SQL_ROW, takes=(INSERTS,), gives=INSERTS, time=None, keeps_last=False
+            )
+        ],
         "constants of SQL": [
             sql.Constant(kind, None) for kind in (TIME(3), DECIMAL(5, 2), INTERVAL("DAY"), MAP(STRING, ARRAY(INT)))
         ],

@@ -150,6 +150,8 @@ ROOMS = (
     "actors.operators.windows.general",
     "actors.operators.windows",
     "actors.operators.joins",
+    "actors.operators.tables.rows",
+    "actors.operators.tables",
     "actors.operators",
     # actors: tasks, slots, hosts and those who use them
     "actors.tasks.metrics",

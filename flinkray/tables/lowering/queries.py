@@ -9,7 +9,8 @@ from typing import Any
 from flinkray.errors import InvalidProgramError, SqlError, SqlValidationError, did_you_mean
 from flinkray.tables.binding.binder import Binder
 from flinkray.tables.catalog import DEFAULT_CATALOG, DEFAULT_DATABASE, Catalog
-from flinkray.tables.lowering.lowering import Unexecutable, lowered, result_schema
+from flinkray.tables.lowering.contract import Unexecutable
+from flinkray.tables.lowering.lowering import PlanLowering
 from flinkray.tables.lowering.refusals import refusal
 from flinkray.tables.plans.explain import explain
 from flinkray.tables.plans.expressions import Plan
@@ -17,7 +18,7 @@ from flinkray.tables.plans.rules.order import optimized
 from flinkray.tables.plans.tables import Table, TableColumn, TablePath
 from flinkray.tables.syntax.parsing.parser import parse_statement
 from flinkray.tables.syntax.statements import QueryStatement
-from flinkray.tables.types.arrow import from_arrow
+from flinkray.tables.types.arrow import from_arrow, stored_schema
 from flinkray.transformations.operator_factories import OBJECTS_IN_ARROW
 from flinkray.transformations.transformation import Transformation
 from flinkray.types.records import Kind, RecordType
@@ -38,10 +39,10 @@ def planned(query: str, streams: Mapping[str, Stream]) -> tuple[Transformation, 
     statement, plan = _bound(query, streams)
     tables = {_path(name): transformation for name, (transformation, _) in streams.items()}
     try:
-        transformation = lowered(plan, tables)
+        transformation = PlanLowering(tables).of(plan)
     except Unexecutable as error:
         raise refusal(error.plan, statement, query) from None
-    return transformation, RecordType(Kind.ROW, result_schema(plan.row_type))
+    return transformation, RecordType(Kind.ROW, stored_schema(plan.row_type))
 
 
 def explained(query: str, streams: Mapping[str, Stream]) -> str:

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from flinkray.tables.plans.expressions import BoundExpression
 from flinkray.tables.types.logical import LogicalType, RowField, RowType, TimestampType
+from flinkray.types.changelogs import INSERTS, Changes
 
 TablePath = tuple[str, str, str]
 """Catalog, database and name."""
@@ -53,6 +54,8 @@ class Table(Struct, frozen=True):
     partitioned_by: tuple[str, ...] = ()
     options: tuple[tuple[str, str], ...] = ()
     comment: str | None = None
+    changes: Changes = INSERTS
+    """What its rows do where it is read."""
 
     @property
     def stored_columns(self) -> tuple[TableColumn, ...]:

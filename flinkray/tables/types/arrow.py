@@ -71,6 +71,12 @@ def to_arrow_schema(row_type: RowType) -> pa.Schema:
     return pa.schema([_field(field.name, field.type) for field in row_type.fields])
 
 
+def stored_schema(row_type: RowType) -> pa.Schema:
+    """The schema of the batches that operators of tables take and give: as the columns of all streams, they may be
+    null."""
+    return pa.schema([(field.name, to_arrow(field.type)) for field in row_type.fields])
+
+
 def unit_of(precision: int) -> str:
     """Arrow's unit of time that holds so many digits of a second."""
     return "s" if precision == 0 else "ms" if precision <= 3 else "us" if precision <= 6 else "ns"

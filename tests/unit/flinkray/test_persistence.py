@@ -38,7 +38,7 @@ from flinkray.persistence import (
 )
 from flinkray.tables.plans.expressions import BoundExpression
 from flinkray.tables.types.logical import LogicalType
-from flinkray.transformations.operator_factories import ChainingStrategy, ChangelogRole, OperatorFactory
+from flinkray.transformations.operator_factories import ChainingStrategy, ChangelogRole, OperatorFactory, TableFactory
 from flinkray.transformations.partitioning import Partitioner
 from graphs import job_graph
 from graphs import persistent_names as names_of_graphs
@@ -95,8 +95,8 @@ def test_what_is_at_a_former_path_is_what_its_name_stands_for_or_nothing(package
 
 def test_all_that_a_job_graph_is_made_of_has_a_name() -> None:
     of_graphs = [each for each in vars(job_graph).values() if isinstance(each, type)]
-    made_of = (*OperatorFactory.__subclasses__(), *Partitioner.__subclasses__(), *of_graphs)
-    bases = (OperatorFactory, Partitioner)
+    bases = (OperatorFactory, TableFactory, Partitioner)
+    made_of = (*(each for base in bases for each in base.__subclasses__()), *of_graphs)
     ours = [each for each in made_of if each.__module__.split(".")[0] in TABLES and each not in bases]
     assert [each for each in ours if paths_in(dumps(each, may_have_paths=True))] == []
 

@@ -1,0 +1,17 @@
+"""Which operator of tables runs which factory; each is imported when a job first uses it."""
+
+from __future__ import annotations
+
+from actors.operators.contract.operator import Operator
+from flinkray.transformations import table_factories as factories
+from flinkray.transformations.operator_factories import TableFactory
+
+
+def create_table_operator(factory: TableFactory) -> Operator:
+    """The operator that a factory describes."""
+    match factory:
+        case factories.DeduplicateFactory():
+            from actors.operators.tables.deduplicate import DeduplicateOperator
+
+            return DeduplicateOperator(factory)
+    raise TypeError(f"no operator is registered for {type(factory).__name__}")

@@ -1,0 +1,128 @@
+"""What the lowering of each node stands on: the transformations of its inputs, changes, and keyed operators."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+
+from msgspec import Struct
+
+from flinkray.tables.plans.changelogs import changes_of, inputs_need_before
+from flinkray.tables.plans.expressions import Plan
+from flinkray.tables.plans.nodes import Scan
+from flinkray.tables.plans.tables import TablePath
+from flinkray.transformations.operator_factories import TableFactory
+from flinkray.transformations.partitioning import GlobalPartitioner, KeyGroupPartitioner
+from flinkray.transformations.transformation import (
+    PartitionTransformation,
+    PhysicalTransformation,
+    Transformation,
+)
+from flinkray.types.changelogs import Changes
+from flinkray.types.keys import ColumnKey
+from flinkray.types.records import Millis
+
+
+class Unexecutable(Exception):
+    """A node of a plan that nothing executes yet."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        super().__init__(type(plan).__name__)
+
+
+class TableOptions(Struct, frozen=True):
+    """What a program has set for its queries."""
+
+    state_ttl_ms: Millis = Millis(0)
+    """State that was not written for so long is forgotten; 0: never."""
+
+
+class Lowering(ABC):
+    """Makes the transformations of plans; nodes that are equal, and give the same changes, become one.
+
+    Args:
+        streams: of the tables that the plans read; they have the columns of the table by its names.
+    """
+
+    def __init__(self, streams: Mapping[TablePath, Transformation], options: TableOptions | None = None) -> None:
+        self.options = options or TableOptions()
+        self._streams = streams
+        self._made: dict[tuple[Plan, bool], Transformation] = {}
+
+    def of(self, plan: Plan, before: bool = True) -> Transformation:
+        """The transformation whose rows are those of a plan, in the columns of `arrow_schema(plan.row_type)`.
+
+        Args:
+            before: whether what reads the rows needs -U, where they are updated.
+        Raises:
+            Unexecutable: a node of the plan cannot be executed yet.
+        """
+        key = (plan, before and self.changes(plan).updates)
+        if key not in self._made:
+            self._made[key] = self.lowered(plan, before)
+        return self._made[key]
+
+    @abstractmethod
+    def lowered(self, plan: Plan, before: bool) -> Transformation:
+        """As `of`, made anew."""
+
+    def scanned(self, scan: Scan, before: bool) -> Transformation:
+        """The rows of a table, with its own columns in any order, and perhaps others."""
+        if scan.hints:
+            raise Unexecutable(scan)
+        return self._streams[scan.table.path]
+
+    def changes(self, plan: Plan, before: bool = True) -> Changes:
+        """The changes that the rows of `of(plan, before)` make."""
+        return changes_of(plan, before)
+
+    def input_changes(self, plan: Plan, before: bool) -> tuple[Changes, ...]:
+        """The changes that come from each input of a node."""
+        return tuple(map(changes_of, plan.inputs, inputs_need_before(plan, before)))
+
+    def operator(
+        self,
+        name: str,
+        description: str,
+        plan: Plan,
+        factory: TableFactory,
+        keys: Sequence[Sequence[int]],
+        before: bool,
+    ) -> Transformation:
+        """An operator whose rows of each input with the same key come to one subtask.
+
+        Args:
+            keys: the columns of the key of each input; none of them: all rows come to one subtask.
+            before: whether -U is needed of its results.
+        """
+        needs = inputs_need_before(plan, before)
+        inputs = [self.of(each, need) for each, need in zip(plan.inputs, needs, strict=True)]
+        if not any(keys):
+            return PhysicalTransformation(
+                name=name,
+                description=description,
+                factory=factory,
+                input_transformations=tuple(map(_to_one, inputs)),
+                parallelism=1,
+                max_parallelism=1,
+            )
+        selectors = [
+            ColumnKey(tuple(each.row_type.names[number] for number in key))
+            for each, key in zip(plan.inputs, keys, strict=True)
+        ]
+        return PhysicalTransformation(
+            name=name,
+            description=description,
+            factory=factory,
+            input_transformations=tuple(map(_keyed, inputs, selectors)),
+            keys=tuple(selectors),
+        )
+
+
+def _to_one(rows: Transformation) -> Transformation:
+    return PartitionTransformation(name="Partition GLOBAL", input=rows, partitioner=GlobalPartitioner())
+
+
+def _keyed(rows: Transformation, key: ColumnKey) -> Transformation:
+    return PartitionTransformation(name=f"Key by {key}", input=rows, partitioner=KeyGroupPartitioner(key))

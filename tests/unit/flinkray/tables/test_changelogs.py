@@ -1,0 +1,108 @@
+"""Which changes come out of a plan, and where -U is needed."""
+
+from __future__ import annotations
+
+import pytest
+
+from flinkray.tables.binding.binder import Binder
+from flinkray.tables.catalog import DEFAULT_CATALOG, DEFAULT_DATABASE, Catalog
+from flinkray.tables.plans.changelogs import changes_of, inputs_need_before
+from flinkray.tables.plans.expressions import Plan
+from flinkray.tables.plans.rules.order import optimized
+from flinkray.tables.plans.tables import Table, TableColumn
+from flinkray.tables.plans.upsert_keys import upsert_keys
+from flinkray.tables.syntax.parsing.parser import parse_statement
+from flinkray.tables.syntax.statements import QueryStatement
+from flinkray.tables.types.logical import BIGINT, STRING
+from flinkray.types.changelogs import INSERTS, Changes
+
+COLUMNS = (TableColumn("id", BIGINT.not_null()), TableColumn("name", STRING), TableColumn("n", BIGINT))
+
+RANKED = "SELECT *, ROW_NUMBER() OVER (PARTITION BY name ORDER BY n) AS r FROM t"
+
+
+def plan_of(sql: str) -> Plan:
+    """The plan of a query over `t` of inserts and `c`, a changelog with the key `id`."""
+    catalog = Catalog()
+    catalog.add(Table((DEFAULT_CATALOG, DEFAULT_DATABASE, "t"), COLUMNS))
+    changes = Changes(updates=True, deletes=True)
+    catalog.add(Table((DEFAULT_CATALOG, DEFAULT_DATABASE, "c"), COLUMNS, primary_key=("id",), changes=changes))
+    statement = parse_statement(sql)
+    assert isinstance(statement, QueryStatement)
+    return optimized(Binder(catalog, sql).query(statement))
+
+
+@pytest.mark.parametrize(
+    ("sql", "changes"),
+    [
+        ("SELECT id + 1 FROM t WHERE n > 2", "I"),
+        ("SELECT id FROM c WHERE n > 2", "I,UB,UA,D"),
+        ("SELECT name, COUNT(*) FROM t GROUP BY name", "I,UB,UA"),
+        ("SELECT name, COUNT(*) FROM c GROUP BY name", "I,UB,UA,D"),
+        ("SELECT COUNT(*) FROM c", "I,UB,UA"),
+        ("SELECT DISTINCT name FROM t", "I"),
+        ("SELECT DISTINCT name FROM c", "I,D"),
+        ("SELECT MAX(n) FROM (SELECT name, SUM(n) AS n FROM t GROUP BY name)", "I,UB,UA"),
+        ("SELECT t.id FROM t JOIN t AS u ON t.id = u.id", "I"),
+        ("SELECT t.id FROM t JOIN c ON t.id = c.id", "I,UB,UA,D"),
+        ("SELECT t.id FROM t LEFT JOIN t AS u ON t.id = u.id", "I,UB,UA,D"),
+        ("SELECT id FROM t WHERE id IN (SELECT id FROM t)", "I"),
+        ("SELECT id FROM t WHERE id IN (SELECT id FROM c)", "I,D"),
+        ("SELECT id FROM t UNION ALL SELECT id FROM c", "I,UB,UA,D"),
+        ("SELECT * FROM t ORDER BY n LIMIT 3", "I,UB,UA,D"),
+    ],
+)
+def test_what_a_plan_makes_follows_from_its_inputs(sql: str, changes: str) -> None:
+    assert str(changes_of(plan_of(sql))) == changes
+
+
+def test_updates_come_without_what_they_replace_where_nobody_needs_that() -> None:
+    plan = plan_of("SELECT name, COUNT(*) FROM t GROUP BY name")
+    assert str(changes_of(plan, before=False)) == "I,UA"
+    assert changes_of(plan_of("SELECT id FROM t"), before=False) == INSERTS
+
+
+@pytest.mark.parametrize(
+    ("sql", "needs"),
+    [
+        ("SELECT id + 1 AS a FROM c", (False,)),
+        # What was may have passed the filter, and what is may not.
+        ("SELECT id, name, n FROM c WHERE n > 2", (True,)),
+        ("SELECT name, SUM(n) FROM c GROUP BY name", (True,)),
+        # The key of the join is the row's own: no update changes which rows it meets.
+        ("SELECT * FROM c JOIN c AS d ON c.id = d.id", (False, False)),
+        ("SELECT * FROM c JOIN c AS d ON c.id = d.n", (False, True)),
+    ],
+)
+def test_what_updates_replace_is_asked_for_where_it_is_needed(sql: str, needs: tuple[bool, ...]) -> None:
+    plan = plan_of(sql)
+    while plan.inputs and type(plan).__name__ == "Project" and type(plan.inputs[0]).__name__ != "Scan":
+        plan = plan.inputs[0]
+    assert inputs_need_before(plan, before=False) == needs
+
+
+@pytest.mark.parametrize(
+    ("sql", "keys"),
+    [
+        ("SELECT name, id, id AS again FROM c", [{1}, {2}]),
+        ("SELECT name FROM c", []),
+        ("SELECT name, n, COUNT(*) FROM t GROUP BY name, n", [{0, 1}]),
+        ("SELECT COUNT(*) FROM t", [set()]),
+        ("SELECT DISTINCT name, n FROM t", [{0, 1}]),
+        ("SELECT c.id, t.id FROM t JOIN c ON t.id = c.id", []),
+        ("SELECT c.id, d.id FROM c JOIN c AS d ON c.n = d.n", [{0, 1}]),
+        ("SELECT c.id, d.name FROM c LEFT JOIN c AS d ON c.n = d.id", [{0}]),
+        ("SELECT id FROM c WHERE name IN (SELECT name FROM t)", [{0}]),
+        ("SELECT * FROM c UNION ALL SELECT * FROM c", []),
+        (
+            "SELECT * FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY name ORDER BY n) AS r FROM t) WHERE r <= 2",
+            [{1, 3}],
+        ),
+        (
+            "SELECT n, name FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY name ORDER BY n) AS r FROM t) WHERE r = 1",
+            [{1}],
+        ),
+    ],
+)
+def test_the_columns_that_tell_rows_apart(sql: str, keys: list[set[int]]) -> None:
+    assert upsert_keys(plan_of(sql)) == frozenset(map(frozenset, keys))
