@@ -95,6 +95,7 @@ format: setup
 
 types: setup
 	$(BIN)/mypy
+	$(BIN)/python .ci/check_programs.py build/programs
 
 check: lint types docs test
 

@@ -44,13 +44,13 @@ class AsyncFunction(Function, ABC):
         return cls
 
     @abstractmethod
-    async def async_invoke(self, value: Any) -> Iterable[Any]:
+    async def async_invoke(self, value: Any, /) -> Iterable[Any]:
         """A list of results: one, several or none. An exception fails the job, unless the call is retried.
 
         After a failure of the job, rows whose results were not part of its last checkpoint come again.
         """
 
-    def timeout(self, value: Any) -> Iterable[Any]:
+    def timeout(self, value: Any, /) -> Iterable[Any]:
         """The results in place of those that did not come in time; by default the job fails."""
         raise TimeoutError(f"no result in time for {value!r}")
 

@@ -8,12 +8,13 @@ from typing import Any, Protocol
 
 from flinkray.functions.interfaces import Function, TimerService
 from flinkray.state.descriptors import BroadcastState, MapStateDescriptor, ReadOnlyBroadcastState, StateDescriptor
+from flinkray.types.records import MaybeNone
 
 
 class BaseBroadcastContext(Protocol):
     """What all contexts of broadcast process functions have."""
 
-    def timestamp(self) -> int | None:
+    def timestamp(self) -> int | MaybeNone:
         """Event time of the current record, or the time of the timer that fires; None where there is none."""
 
     def current_processing_time(self) -> int:
@@ -67,11 +68,11 @@ class BaseBroadcastProcessFunction(Function, ABC):
     """Base of the process functions of a stream that is connected to a broadcast one."""
 
     @abstractmethod
-    def process_element(self, value: Any, ctx: Any) -> Iterable[Any] | None:
+    def process_element(self, value: Any, ctx: Any, /) -> Iterable[Any] | None:
         """A record of the stream that is not broadcast."""
 
     @abstractmethod
-    def process_broadcast_element(self, value: Any, ctx: Any) -> Iterable[Any] | None:
+    def process_broadcast_element(self, value: Any, ctx: Any, /) -> Iterable[Any] | None:
         """A record of the broadcast stream: every subtask gets it, in an order of its own relative to the other
         stream's records."""
 
@@ -85,6 +86,6 @@ class KeyedBroadcastProcessFunction(BaseBroadcastProcessFunction):
     """For a keyed first stream: `process_element` gets a KeyedReadOnlyBroadcastContext, with state and timers of the
     key, `process_broadcast_element` a KeyedBroadcastContext."""
 
-    def on_timer(self, timestamp: int, ctx: OnTimerBroadcastContext) -> Iterable[Any] | None:
+    def on_timer(self, timestamp: int, ctx: OnTimerBroadcastContext, /) -> Iterable[Any] | None:
         """A timer of the current key fired."""
         return None

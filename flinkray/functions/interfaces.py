@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from flinkray.functions.metrics import MetricGroup
 from flinkray.state.descriptors import KeyedStateStore, ListState, ListStateDescriptor, MapState, MapStateDescriptor
+from flinkray.types.records import MaybeNone
 
 if TYPE_CHECKING:
     from flinkray.time.windows import Window
@@ -68,7 +69,7 @@ class Accumulator(Protocol):
 class Function:
     """Base of all functions: `open` and `close` are called by the task's thread; override what is needed."""
 
-    def open(self, runtime_context: RuntimeContext) -> None:
+    def open(self, runtime_context: RuntimeContext, /) -> None:
         """Called once before the first row."""
 
     def close(self) -> None:
@@ -126,11 +127,11 @@ class CheckpointedFunction(ABC):
     """
 
     @abstractmethod
-    def initialize_state(self, context: FunctionInitializationContext) -> None:
+    def initialize_state(self, context: FunctionInitializationContext, /) -> None:
         """Called once, before `open`: asks for the states, and takes back what they hold."""
 
     @abstractmethod
-    def snapshot_state(self, context: FunctionSnapshotContext) -> None:
+    def snapshot_state(self, context: FunctionSnapshotContext, /) -> None:
         """Called for every checkpoint: brings the states up to date. What they hold then is saved."""
 
 
@@ -138,7 +139,7 @@ class MapFunction(Function, ABC):
     """For `map`: one value out for each value in."""
 
     @abstractmethod
-    def map(self, value: Any) -> Any:
+    def map(self, value: Any, /) -> Any:
         """One value in, one value out."""
 
 
@@ -146,7 +147,7 @@ class FlatMapFunction(Function, ABC):
     """For `flat_map`: any number of values out for each value in."""
 
     @abstractmethod
-    def flat_map(self, value: Any) -> Iterable[Any] | None:
+    def flat_map(self, value: Any, /) -> Iterable[Any] | None:
         """One value in, any number out: a generator, or an iterable, or None."""
 
 
@@ -154,7 +155,7 @@ class FilterFunction(Function, ABC):
     """For `filter`: says which values stay."""
 
     @abstractmethod
-    def filter(self, value: Any) -> bool:
+    def filter(self, value: Any, /) -> bool:
         """Whether to keep the value."""
 
 
@@ -162,7 +163,7 @@ class KeySelectorFunction(Function, ABC):
     """For `key_by` and the like: gives the key of a value."""
 
     @abstractmethod
-    def get_key(self, value: Any) -> Any:
+    def get_key(self, value: Any, /) -> Any:
         """The key of a value; hashable."""
 
 
@@ -170,7 +171,7 @@ class ReduceFunction(Function, ABC):
     """For `reduce` of keys and windows: makes one value of two."""
 
     @abstractmethod
-    def reduce(self, value1: Any, value2: Any) -> Any:
+    def reduce(self, value1: Any, value2: Any, /) -> Any:
         """One value of both, of the same type. It must be associative."""
 
 
@@ -182,14 +183,14 @@ class AggregateFunction(Function, ABC):
         """A new accumulator, of no values yet; anything that can be pickled."""
 
     @abstractmethod
-    def add(self, value: Any, accumulator: Any) -> Any:
+    def add(self, value: Any, accumulator: Any, /) -> Any:
         """The accumulator with the value added."""
 
     @abstractmethod
-    def get_result(self, accumulator: Any) -> Any:
+    def get_result(self, accumulator: Any, /) -> Any:
         """The result of an accumulator, which may be added to afterwards."""
 
-    def merge(self, accumulator_a: Any, accumulator_b: Any) -> Any:
+    def merge(self, accumulator_a: Any, accumulator_b: Any, /) -> Any:
         """One accumulator of both; needed for windows that merge, such as sessions."""
         raise TypeError(f"{type(self).__name__} needs a merge method for windows that merge")
 
@@ -198,11 +199,11 @@ class CoMapFunction(Function, ABC):
     """For `map` of connected streams: one method per stream."""
 
     @abstractmethod
-    def map1(self, value: Any) -> Any:
+    def map1(self, value: Any, /) -> Any:
         """One value out for a value of the first stream."""
 
     @abstractmethod
-    def map2(self, value: Any) -> Any:
+    def map2(self, value: Any, /) -> Any:
         """One value out for a value of the second stream."""
 
 
@@ -210,11 +211,11 @@ class CoFlatMapFunction(Function, ABC):
     """For `flat_map` of connected streams: one method per stream."""
 
     @abstractmethod
-    def flat_map1(self, value: Any) -> Iterable[Any] | None:
+    def flat_map1(self, value: Any, /) -> Iterable[Any] | None:
         """Any number of values out for a value of the first stream."""
 
     @abstractmethod
-    def flat_map2(self, value: Any) -> Iterable[Any] | None:
+    def flat_map2(self, value: Any, /) -> Iterable[Any] | None:
         """Any number of values out for a value of the second stream."""
 
 
@@ -250,7 +251,7 @@ class TimeDomain(str, enum.Enum):  # noqa: UP042  (str() gives the member's name
 class ProcessContext(Protocol):
     """The second argument of process functions."""
 
-    def timestamp(self) -> int | None:
+    def timestamp(self) -> int | MaybeNone:
         """Event time of the current row, or None."""
 
     def timer_service(self) -> TimerService:
@@ -271,14 +272,14 @@ class ProcessFunction(Function, ABC):
     """For `process`: sees each value with its context, and may give side outputs."""
 
     @abstractmethod
-    def process_element(self, value: Any, ctx: ProcessContext) -> Iterable[Any] | None:
+    def process_element(self, value: Any, ctx: ProcessContext, /) -> Iterable[Any] | None:
         """Called for each value: yields results, and `tag, value` for a side output."""
 
 
 class KeyedProcessFunction(ProcessFunction):
     """For `process` of a keyed stream: has state of the key, from its `open`, and timers."""
 
-    def on_timer(self, timestamp: int, ctx: OnTimerContext) -> Iterable[Any] | None:
+    def on_timer(self, timestamp: int, ctx: OnTimerContext, /) -> Iterable[Any] | None:
         """A timer of the current key fired."""
         return None
 
@@ -287,18 +288,18 @@ class CoProcessFunction(Function, ABC):
     """For `process` of connected streams: one method per stream."""
 
     @abstractmethod
-    def process_element1(self, value: Any, ctx: ProcessContext) -> Iterable[Any] | None:
+    def process_element1(self, value: Any, ctx: ProcessContext, /) -> Iterable[Any] | None:
         """Called for each value of the first stream: yields results, and `tag, value` for a side output."""
 
     @abstractmethod
-    def process_element2(self, value: Any, ctx: ProcessContext) -> Iterable[Any] | None:
+    def process_element2(self, value: Any, ctx: ProcessContext, /) -> Iterable[Any] | None:
         """Called for each value of the second stream: yields results, and `tag, value` for a side output."""
 
 
 class KeyedCoProcessFunction(CoProcessFunction):
     """For `process` of connected streams that are keyed: both inputs share state and timers of the key."""
 
-    def on_timer(self, timestamp: int, ctx: OnTimerContext) -> Iterable[Any] | None:
+    def on_timer(self, timestamp: int, ctx: OnTimerContext, /) -> Iterable[Any] | None:
         """A timer of the current key fired."""
         return None
 
@@ -326,10 +327,10 @@ class ProcessWindowFunction(Function, ABC):
     """Called once per key and firing, with all rows of the window (or the one aggregated result)."""
 
     @abstractmethod
-    def process(self, key: Any, context: WindowContext, elements: Iterable[Any]) -> Iterable[Any] | None:
+    def process(self, key: Any, context: WindowContext, elements: Iterable[Any], /) -> Iterable[Any] | None:
         """Called for each firing of a window: yields results, and `tag, value` for a side output."""
 
-    def clear(self, context: WindowContext) -> None:
+    def clear(self, context: WindowContext, /) -> None:
         """The window is over; drop what was kept for it."""
 
 
@@ -337,7 +338,7 @@ class WindowFunction(Function, ABC):
     """A ProcessWindowFunction that needs no more of the context than the window."""
 
     @abstractmethod
-    def apply(self, key: Any, window: Window, inputs: Iterable[Any]) -> Iterable[Any] | None:
+    def apply(self, key: Any, window: Window, inputs: Iterable[Any], /) -> Iterable[Any] | None:
         """Called for each firing of a window with its rows: yields results."""
 
 
@@ -345,10 +346,10 @@ class ProcessAllWindowFunction(Function, ABC):
     """A ProcessWindowFunction for windows over all rows of a stream, which have no key."""
 
     @abstractmethod
-    def process(self, context: WindowContext, elements: Iterable[Any]) -> Iterable[Any] | None:
+    def process(self, context: WindowContext, elements: Iterable[Any], /) -> Iterable[Any] | None:
         """Called for each firing of a window: yields results, and `tag, value` for a side output."""
 
-    def clear(self, context: WindowContext) -> None:
+    def clear(self, context: WindowContext, /) -> None:
         """The window is over; drop what was kept for it."""
 
 
@@ -356,7 +357,7 @@ class AllWindowFunction(Function, ABC):
     """A WindowFunction for windows over all rows of a stream, which have no key."""
 
     @abstractmethod
-    def apply(self, window: Window, inputs: Iterable[Any]) -> Iterable[Any] | None:
+    def apply(self, window: Window, inputs: Iterable[Any], /) -> Iterable[Any] | None:
         """Called for each firing of a window with its rows: yields results."""
 
 
@@ -364,7 +365,7 @@ class JoinFunction(Function, ABC):
     """For `apply` of a window join: called for every pair of rows with one key in one window."""
 
     @abstractmethod
-    def join(self, first: Any, second: Any) -> Any:
+    def join(self, first: Any, second: Any, /) -> Any:
         """One result for the pair."""
 
 
@@ -385,7 +386,7 @@ class ProcessJoinFunction(Function, ABC):
     """Called for every pair of an interval join."""
 
     @abstractmethod
-    def process_element(self, left: Any, right: Any, ctx: ProcessJoinContext) -> Iterable[Any] | None:
+    def process_element(self, left: Any, right: Any, ctx: ProcessJoinContext, /) -> Iterable[Any] | None:
         """Called for a pair: yields results, and `tag, value` for a side output."""
 
 
@@ -393,7 +394,7 @@ class CoGroupFunction(Function, ABC):
     """Called once per key and window, with the rows of both sides; either may be empty."""
 
     @abstractmethod
-    def co_group(self, first: Iterable[Any], second: Iterable[Any]) -> Iterable[Any] | None:
+    def co_group(self, first: Iterable[Any], second: Iterable[Any], /) -> Iterable[Any] | None:
         """Called for each key and firing of a window: yields results."""
 
 
@@ -401,7 +402,7 @@ class SourceFunction(Function, ABC):
     """A blocking source of the old kind: runs on a thread of its own, hands rows over through a bounded queue."""
 
     @abstractmethod
-    def run(self, ctx: SourceContext) -> Iterator[Any] | None:
+    def run(self, ctx: SourceContext, /) -> Iterator[Any] | None:
         """Yield rows (or call `ctx.collect`) until done or cancelled."""
 
     def cancel(self) -> None:

@@ -8,6 +8,7 @@ from typing import Any, Protocol, TypeVar
 
 from flinkray.state.time_to_live import StateTtlConfig as StateTtlConfig
 from flinkray.state.time_to_live import TtlUpdateType as TtlUpdateType
+from flinkray.types.records import MaybeNone
 
 T = TypeVar("T")
 IN = TypeVar("IN", contravariant=True)
@@ -45,10 +46,10 @@ class ValueStateDescriptor(StateDescriptor):
     """One value per key."""
 
 
-class ValueState(Protocol[T]):
+class ValueState(Protocol[T]):  # type: ignore[misc]  # mypy does not see that T is in a union with Any
     """One value for the current key. Only the task's own thread may call it, inside a keyed function."""
 
-    def value(self) -> T | None:
+    def value(self) -> T | MaybeNone:
         """The value, or None where none was set."""
 
     def update(self, value: T) -> None:
@@ -82,7 +83,7 @@ class ListState(Protocol[T]):
 class ReadOnlyMap(Protocol[K, V_OUT]):
     """A dict that is read. A value that was read must not be changed in place; put the changed one."""
 
-    def get(self, key: K) -> V_OUT | None:
+    def get(self, key: K) -> V_OUT | MaybeNone:
         """The value of an entry; None where there is no such entry."""
 
     def contains(self, key: K) -> bool:
@@ -100,7 +101,7 @@ class ReadOnlyMap(Protocol[K, V_OUT]):
     def is_empty(self) -> bool:
         """Whether there is no entry."""
 
-    def __getitem__(self, key: K) -> V_OUT | None:
+    def __getitem__(self, key: K) -> V_OUT | MaybeNone:
         """The value of an entry; None where there is no such entry."""
 
     def __contains__(self, key: K) -> bool: ...
@@ -137,10 +138,10 @@ class BroadcastState(MapState[K, V], Protocol[K, V]):
     """A dict that belongs to no key: each subtask has its own, which the program keeps the same everywhere."""
 
 
-class ReducingState(Protocol[T]):
+class ReducingState(Protocol[T]):  # type: ignore[misc]  # as ValueState
     """A value folded with a reduce function for the current key."""
 
-    def get(self) -> T | None:
+    def get(self) -> T | MaybeNone:
         """What all values were reduced to; None before the first."""
 
     def add(self, value: T) -> None:
@@ -153,7 +154,7 @@ class ReducingState(Protocol[T]):
 class AggregatingState(Protocol[IN, OUT]):
     """An accumulator fed with IN, read as OUT, for the current key."""
 
-    def get(self) -> OUT | None:
+    def get(self) -> OUT | MaybeNone:
         """The result of the accumulator; None before the first value."""
 
     def add(self, value: IN) -> None:

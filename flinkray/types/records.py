@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NewType
+from typing import TYPE_CHECKING, Any, NewType, TypeAlias
 
 if TYPE_CHECKING:  # processes that only need the ids do without Arrow
     import pyarrow as pa
@@ -20,6 +20,10 @@ MIN_TIMESTAMP = Timestamp(-(2**63))
 
 MAX_TIMESTAMP = Timestamp(2**63 - 1)
 """Event time after the last record: the watermark that ends every bounded stream."""
+
+MaybeNone: TypeAlias = Any
+"""In `int | MaybeNone`, what is None where a program has not seen to it, as by giving its rows event time: who has need
+not ask. As in typeshed, https://typing.python.org/en/latest/guides/writing_stubs.html#the-any-trick."""
 
 JobId = NewType("JobId", str)
 OperatorId = NewType("OperatorId", str)
