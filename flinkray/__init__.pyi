@@ -17,6 +17,7 @@ from .connectors.formats.json import JsonFormat
 from .connectors.formats.message_format import ChangelogFormat, Changes, MessageFormat
 from .connectors.formats.raw import RawFormat
 from .connectors.formats.schema_registry import SchemaRegistry
+from .connectors.hybrid.source import HybridSource
 from .connectors.kafka.offsets import KafkaOffsets
 from .connectors.kafka.sink import KafkaSink
 from .connectors.kafka.source import KafkaSource
@@ -286,6 +287,7 @@ __all__ = [
     "GlobalWindow",
     "GlobalWindows",
     "HashMapStateBackend",
+    "HybridSource",
     "IntervalJoin",
     "IntervalJoined",
     "InvalidProgramError",

@@ -21,6 +21,8 @@ NAMES = {
     "FileSplit@1": "flinkray.connectors.files.formats:FileSplit",
     "FileGroup@1": "flinkray.connectors.files.small_files:FileGroup",
     "SinkFunctionSink@1": "flinkray.connectors.functions.sink:SinkFunctionSink",
+    "HybridSplit@1": "flinkray.connectors.hybrid.messages:HybridSplit",
+    "HybridEnumeratorState@1": "flinkray.connectors.hybrid.messages:HybridEnumeratorState",
     "RedisRows@1": "flinkray.connectors.redis.commits:RedisRows",
     "RedisSplit@1": "flinkray.connectors.redis.enumerator:RedisSplit",
     "RedisTarget@1": "flinkray.connectors.redis.commands:RedisTarget",

@@ -53,6 +53,11 @@ def test_a_job_that_loses_workers_commits_every_row_once(kind: str, seed: int) -
     run(seed, Faults(kills=WORKERS), kind=kind)
 
 
+@pytest.mark.seeds(3)
+def test_a_job_that_reads_sources_one_after_another_commits_every_row_once(seed: int) -> None:
+    run(seed, Faults(kills=WORKERS | MASTERS), parts=3)
+
+
 @pytest.mark.seeds(4)
 def test_a_job_whose_batches_come_in_pieces_commits_every_row_once(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """As where rows take long: barriers come between the rows of a batch."""

@@ -6,7 +6,7 @@ import itertools
 import posixpath
 import random
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,14 +17,17 @@ import pyarrow.parquet as pq
 from actors.hosts.simulation.storage import SimulatedStorage, new_storage
 from flinkray import (
     Batch,
+    Boundedness,
     Configuration,
     Count,
     DataGenSource,
     DataStream,
     FileSink,
+    HybridSource,
     Sink,
     SinkWriter,
     SlidingEventTimeWindows,
+    Source,
     StreamExecutionEnvironment,
     Sum,
     TumblingEventTimeWindows,
@@ -168,6 +171,8 @@ class ExactlyOnceJob:
     """The job that this one goes on from, in the same storage."""
     has_two_sinks: bool = False
     """Whether the rows go into a sink of the other kind too."""
+    parts: int = 1
+    """How many sources a stream of rows has, one after another."""
 
     def __post_init__(self) -> None:
         self._known: dict[bytes, Sequence[Any]] = {}
@@ -250,12 +255,30 @@ class ExactlyOnceJob:
             "value": lambda n: n + salt,
             "time": lambda n: n * STEP_MS + (n * 7919 + salt) % DISORDER_MS,
         }
-        source = DataGenSource(fields, rows=count, rows_per_second=count / self._random.choice([0.4, 1.5]))
+        source = self._in_parts(fields, count, rows_per_second=count / self._random.choice([0.4, 1.5]))
         strategy = WatermarkStrategy.for_bounded_out_of_orderness(DISORDER_MS).with_timestamp_assigner("time")
         stream = self.environment.from_source(source, strategy, f"source {salt}")
         numbers = np.arange(count, dtype=np.int64)
         columns = [fields[name](numbers).tolist() for name in ("key", "value", "time")]
         return stream, list(zip(*columns, strict=True))
+
+    def _in_parts(self, fields: Mapping[str, Callable[[Any], Any]], rows: int, rows_per_second: float) -> Source:
+        """The rows by as many sources as the job has, one after another; every second one is made when its turn
+        comes."""
+
+        def part(first: int, end: int) -> DataGenSource:
+            shifted = {name: lambda n, field=field: field(n + first) for name, field in fields.items()}
+            return DataGenSource(shifted, rows=end - first, rows_per_second=rows_per_second)
+
+        if self.parts == 1:
+            return part(0, rows)
+        bounds = [rows * number // self.parts for number in range(self.parts + 1)]
+        ranges = list(itertools.pairwise(bounds))
+        sources: list[Any] = [
+            (lambda _before, each=each: part(*each)) if number % 2 else part(*each)
+            for number, each in enumerate(ranges)
+        ]
+        return HybridSource(*sources, boundedness=Boundedness.BOUNDED)
 
     def _shuffled(self, stream: DataStream) -> DataStream:
         name = self._random.choice(["none", "rebalance", "rescale", "shuffle"])

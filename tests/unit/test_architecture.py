@@ -56,6 +56,7 @@ ROOMS = (
     "flinkray.connectors.formats",
     "flinkray.connectors.functions",
     "flinkray.connectors.files",
+    "flinkray.connectors.hybrid",
     "flinkray.connectors.socket",
     "flinkray.connectors.collection",
     "flinkray.connectors.sequence",
