@@ -172,7 +172,7 @@ def create_operator(codes: Sequence[OperatorCode], names: Sequence[str]) -> Oper
         raise ValueError(f"only row functions can be fused, not {', '.join(names)}")
     factory = codes[0].factory
     if isinstance(factory, factories.TableFactory):
-        from actors.operators.tables.registry import create_table_operator
+        from actors.operators.table_registry import create_table_operator
 
         return create_table_operator(factory)
     create = _OPERATORS.get(type(factory))

@@ -246,13 +246,14 @@ class DataStream(OperatorSettings, ColumnOperations, StreamResults):
             SqlError: the query is wrong, or cannot be executed yet; shows where.
             InvalidProgramError: the types of a stream's columns are not known.
         """
-        from flinkray.tables.lowering.queries import planned  # with the front end of SQL, which few programs need
+        # With the front end of SQL, which few programs need.
+        from flinkray.tables.lowering.queries import options_of, planned
 
         named = {"self": self, **streams}
         for stream in named.values():
             self._require_same_environment(stream, "sql")
         tables = {name: (stream._transformation, stream.record_type) for name, stream in named.items()}
-        transformation, record_type = planned(query, tables)
+        transformation, record_type = planned(query, tables, options_of(self._environment._configuration))
         return DataStream(self._environment, transformation, KnownType.of(record_type))
 
     def iterate(self, max_wait: Duration = 5_000) -> IterativeStream:

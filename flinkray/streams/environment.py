@@ -243,9 +243,10 @@ class StreamExecutionEnvironment(EnvironmentSettings):
             SqlError: the query is wrong, or cannot be executed yet; shows where.
             InvalidProgramError: the types of a stream's columns are not known.
         """
-        from flinkray.tables.lowering.queries import planned  # with the front end of SQL, which few programs need
+        # With the front end of SQL, which few programs need.
+        from flinkray.tables.lowering.queries import options_of, planned
 
-        transformation, record_type = planned(query, self._tables(streams))
+        transformation, record_type = planned(query, self._tables(streams), options_of(self._configuration))
         return DataStream(self, transformation, KnownType.of(record_type))
 
     def explain_sql(self, query: str, /, **streams: Any) -> str:

@@ -15,6 +15,7 @@ import pyarrow as pa
 from flinkray.batches.batch import Batch
 from flinkray.batches.row_codec import decode
 from flinkray.batches.unification import concat_unified
+from flinkray.config.configuration import Configuration
 from flinkray.connectors.collect.sink import CollectSink
 from flinkray.connectors.sink import Sink
 from flinkray.connectors.source import Boundedness
@@ -114,6 +115,8 @@ def _cancel(client: JobClient) -> None:
 
 class Program(Protocol):
     """What streams need of a StreamExecutionEnvironment, which itself makes streams."""
+
+    _configuration: Configuration
 
     def _register(self, transformation: Transformation) -> None:
         """Makes an operator part of the program."""

@@ -3,6 +3,7 @@ which changes come and which are wanted, so that the operators take what they ge
 
 from __future__ import annotations
 
+from flinkray.tables.plans.expressions import SortKey
 from flinkray.transformations.operator_factories import TableFactory
 
 
@@ -12,3 +13,18 @@ class DeduplicateFactory(TableFactory, frozen=True, kw_only=True):
     time: int | None
     """The column; None: rows are ordered by their arrival."""
     keeps_last: bool
+
+
+class RankFactory(TableFactory, frozen=True, kw_only=True):
+    """The rows of each key whose rank lies from `first` to `last`, in an order."""
+
+    kind: str
+    """ROW_NUMBER, RANK or DENSE_RANK."""
+    order: tuple[SortKey, ...]
+    """Rows that are equal in it are ordered by their arrival."""
+    first: int
+    last: int
+    has_number: bool = False
+    """Whether the rank is the last column of the results."""
+    latest_first: bool = False
+    """Whether of rows that are equal in the order the one that came last is the first."""

@@ -89,6 +89,7 @@ from flinkray.latencies import LatencyStatistics
 from flinkray.pyflink.datastream.connectors.buckets import BucketedSink, Limits
 from flinkray.state.checkpoint_statistics import RestoredCheckpoint
 from flinkray.tables.plans import expressions as sql
+from flinkray.tables.plans.expressions import SortKey
 from flinkray.tables.types.logical import (
     ARRAY,
     BOOLEAN,
@@ -105,7 +106,7 @@ from flinkray.tables.types.logical import (
 )
 from flinkray.testing.scripted_source import Script
 from flinkray.transformations.operator_factories import CalcFactory
-from flinkray.transformations.table_factories import DeduplicateFactory
+from flinkray.transformations.table_factories import DeduplicateFactory, RankFactory
 from flinkray.types.changelogs import INSERTS
 from flinkray.types.object_type import PICKLED
 from flinkray.types.records import JobId, Timestamp
@@ -172,7 +173,10 @@ def examples() -> dict[str, Any]:
         "operators of SQL": [
             DeduplicateFactory(
                 input_rows=(SQL_ROW,), rows=SQL_ROW, takes=(INSERTS,), gives=INSERTS, time=None, keeps_last=False
-            )
+            ),
+            RankFactory(
+                input_rows=(SQL_ROW,), rows=SQL_ROW, takes=(INSERTS,), kind="RANK", order=(SortKey(0),), first=1, last=2
+            ),
         ],
         "constants of SQL": [
             sql.Constant(kind, None) for kind in (TIME(3), DECIMAL(5, 2), INTERVAL("DAY"), MAP(STRING, ARRAY(INT)))

@@ -153,6 +153,7 @@ ROOMS = (
     "actors.operators.joins",
     "actors.operators.tables.rows",
     "actors.operators.tables",
+    "actors.operators.tables.ranks",
     "actors.operators",
     # actors: tasks, slots, hosts and those who use them
     "actors.tasks.metrics",

@@ -18,7 +18,7 @@ from flinkray.transformations.transformation import (
     PhysicalTransformation,
     Transformation,
 )
-from flinkray.types.changelogs import Changes
+from flinkray.types.changelogs import INSERTS, Changes
 from flinkray.types.keys import ColumnKey
 from flinkray.types.records import Millis
 
@@ -36,6 +36,8 @@ class TableOptions(Struct, frozen=True):
 
     state_ttl_ms: Millis = Millis(0)
     """State that was not written for so long is forgotten; 0: never."""
+    is_batch: bool = False
+    """Whether the program runs in stages: operators give final rows, when all rows have come."""
 
 
 class Lowering(ABC):
@@ -75,11 +77,11 @@ class Lowering(ABC):
 
     def changes(self, plan: Plan, before: bool = True) -> Changes:
         """The changes that the rows of `of(plan, before)` make."""
-        return changes_of(plan, before)
+        return INSERTS if self.options.is_batch else changes_of(plan, before)
 
     def input_changes(self, plan: Plan, before: bool) -> tuple[Changes, ...]:
         """The changes that come from each input of a node."""
-        return tuple(map(changes_of, plan.inputs, inputs_need_before(plan, before)))
+        return tuple(map(self.changes, plan.inputs, inputs_need_before(plan, before)))
 
     def operator(
         self,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from flinkray.tables.lowering.calc import calc, values, with_names
 from flinkray.tables.lowering.contract import Lowering, Unexecutable
-from flinkray.tables.lowering.ranks import deduplicated
+from flinkray.tables.lowering.ranks import deduplicated, limited, ranked
 from flinkray.tables.plans.expressions import OuterColumn, Plan, Subquery, expressions_of, walk
-from flinkray.tables.plans.nodes import Deduplicate, Filter, Project, Scan, SetOperation, Values
+from flinkray.tables.plans.nodes import Deduplicate, Filter, Limit, Project, Rank, Scan, SetOperation, Values
 from flinkray.transformations.transformation import Transformation, UnionTransformation
 
 
@@ -26,4 +26,8 @@ class PlanLowering(Lowering):
                 return UnionTransformation(name="Union", union_inputs=inputs)
             case Deduplicate():
                 return deduplicated(plan, self, before)
+            case Rank():
+                return ranked(plan, self, before)
+            case Limit():
+                return limited(plan, self, before)
         raise Unexecutable(plan)

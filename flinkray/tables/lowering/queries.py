@@ -6,10 +6,12 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from flinkray.config.configuration import Configuration
+from flinkray.config.options import RUNTIME_MODE
 from flinkray.errors import InvalidProgramError, SqlError, SqlValidationError, did_you_mean
 from flinkray.tables.binding.binder import Binder
 from flinkray.tables.catalog import DEFAULT_CATALOG, DEFAULT_DATABASE, Catalog
-from flinkray.tables.lowering.contract import Unexecutable
+from flinkray.tables.lowering.contract import TableOptions, Unexecutable
 from flinkray.tables.lowering.lowering import PlanLowering
 from flinkray.tables.lowering.refusals import refusal
 from flinkray.tables.plans.explain import explain
@@ -19,8 +21,9 @@ from flinkray.tables.plans.tables import Table, TableColumn, TablePath
 from flinkray.tables.syntax.parsing.parser import parse_statement
 from flinkray.tables.syntax.statements import QueryStatement
 from flinkray.tables.types.arrow import from_arrow, stored_schema
-from flinkray.transformations.operator_factories import OBJECTS_IN_ARROW
-from flinkray.transformations.transformation import Transformation
+from flinkray.transformations.operator_factories import OBJECTS_IN_ARROW, ChangelogRole, changelog_role
+from flinkray.transformations.transformation import PhysicalTransformation, Transformation
+from flinkray.types.changelogs import INSERTS, Changes
 from flinkray.types.records import Kind, RecordType
 
 _BRACES = re.compile(r"'(?:[^']|'')*'|`(?:[^`]|``)*`|--[^\n]*|/\*.*?\*/|\{(\w+)\}", re.DOTALL)
@@ -29,7 +32,9 @@ Stream = tuple[Transformation, RecordType | None]
 """A stream and what is known of the type of its records."""
 
 
-def planned(query: str, streams: Mapping[str, Stream]) -> tuple[Transformation, RecordType]:
+def planned(
+    query: str, streams: Mapping[str, Stream], options: TableOptions | None = None
+) -> tuple[Transformation, RecordType]:
     """The rows of a query over streams by name, which may stand in braces; and their type.
 
     Raises:
@@ -39,10 +44,15 @@ def planned(query: str, streams: Mapping[str, Stream]) -> tuple[Transformation, 
     statement, plan = _bound(query, streams)
     tables = {_path(name): transformation for name, (transformation, _) in streams.items()}
     try:
-        transformation = PlanLowering(tables).of(plan)
+        transformation = PlanLowering(tables, options).of(plan)
     except Unexecutable as error:
         raise refusal(error.plan, statement, query) from None
     return transformation, RecordType(Kind.ROW, stored_schema(plan.row_type))
+
+
+def options_of(configuration: Configuration) -> TableOptions:
+    """What a program has set for its queries."""
+    return TableOptions(is_batch=configuration.get(RUNTIME_MODE) == "batch")
 
 
 def explained(query: str, streams: Mapping[str, Stream]) -> str:
@@ -53,8 +63,9 @@ def explained(query: str, streams: Mapping[str, Stream]) -> str:
 def _bound(query: str, streams: Mapping[str, Stream]) -> tuple[QueryStatement, Plan]:
     """The query as it is written, and its plan."""
     catalog = Catalog()
-    for name, (_, record_type) in streams.items():
-        catalog.add(Table(_path(name), _columns(name, record_type)))
+    for name, (transformation, record_type) in streams.items():
+        changes = Changes(updates=True, deletes=True) if _is_changelog(transformation) else INSERTS
+        catalog.add(Table(_path(name), _columns(name, record_type), changes=changes))
     # As long as the name in braces, so that places in the query stay what they are.
     sql = _BRACES.sub(lambda found: f"`{_known(found, query, streams)}`" if found[1] else found[0], query)
     try:
@@ -64,6 +75,15 @@ def _bound(query: str, streams: Mapping[str, Stream]) -> tuple[QueryStatement, P
         return statement, optimized(Binder(catalog, sql).query(statement))
     except SqlError as error:
         raise type(error)(error.message, query, error.start, error.end) from error.__cause__
+
+
+def _is_changelog(stream: Transformation) -> bool:
+    """Whether rows of the stream may update and delete earlier ones."""
+    if isinstance(stream, PhysicalTransformation):
+        role = changelog_role(stream.factory)
+        if role is not ChangelogRole.KEEPS:
+            return role in (ChangelogRole.BEGINS, ChangelogRole.MAKES)
+    return any(map(_is_changelog, stream.inputs))
 
 
 def _path(name: str) -> TablePath:

@@ -14,7 +14,7 @@ from flinkray.tables.syntax import expressions as words
 from flinkray.tables.syntax import queries as syntax
 from flinkray.tables.syntax.nodes import Node
 
-_WHAT_CAN = "SELECT of expressions, WHERE, UNION ALL and VALUES can"
+_WHAT_CAN = "SELECT of expressions, WHERE, UNION ALL, VALUES, LIMIT and the first rows by ROW_NUMBER can"
 _GROUPS = (nodes.Aggregate, nodes.Distinct)
 _RANKS = (nodes.Window, nodes.Rank, nodes.Deduplicate)
 _JOINS = (nodes.Join, nodes.TemporalJoin, nodes.Correlate, nodes.Unnest, nodes.TableFunctionCall)

@@ -38,6 +38,8 @@ def _made(plan: Plan) -> Changes:
         case nodes.Deduplicate(keeps_last=keeps_last):
             below = _made(plan.input)
             return Changes(updates=keeps_last) if below.is_insert_only else _ALL
+        case nodes.Limit() if not isinstance(plan.input, nodes.Sort) and _made(plan.input).is_insert_only:
+            return INSERTS  # the first rows to come
         case nodes.Rank() | nodes.Limit():
             return _ALL
         case nodes.Join():

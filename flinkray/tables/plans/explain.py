@@ -161,7 +161,8 @@ def _names_of(plan: Plan) -> tuple[str, ...]:
     return tuple(nodes.unique_names(names))
 
 
-def _keys_text(keys: Sequence[SortKey], names: Sequence[str]) -> list[str]:
+def keys_text(keys: Sequence[SortKey], names: Sequence[str]) -> list[str]:
+    """Each key of an order as SQL has it."""
     return [names[key.index] + _direction(key.descending, key.nulls_first) for key in keys]
 
 
@@ -269,7 +270,7 @@ def _frame_text(frame: Frame, names: Sequence[str]) -> str:
 
 @_text.register
 def _(plan: nodes.Sort) -> str:
-    return _node(plan, *_keys_text(plan.keys, _names_of(plan)))
+    return _node(plan, *keys_text(plan.keys, _names_of(plan)))
 
 
 @_text.register
@@ -281,7 +282,7 @@ def _(plan: nodes.Limit) -> str:
 def _(plan: nodes.Rank) -> str:
     names = _names_of(plan)
     partition = _part("partition", [names[each] for each in plan.partition_by])
-    order = _part("order", _keys_text(plan.order, names))
+    order = _part("order", keys_text(plan.order, names))
     number = f"number={plan.number.name}" if plan.has_number else ""
     return _node(plan, plan.kind, f"{plan.first} to {plan.last}", partition, order, number)
 

@@ -39,8 +39,10 @@ def upsert_keys(plan: Plan) -> UpsertKeys:
     match plan:
         case Scan():
             return _of_table(plan)
-        case Filter() | WatermarkAssigner() | Sort() | Limit() | Window():
+        case Filter() | WatermarkAssigner() | Sort() | Window():
             return upsert_keys(plan.input)
+        case Limit():
+            return frozenset([frozenset()]) if plan.count == 1 else upsert_keys(plan.input)
         case Distinct():
             return _limited([frozenset(range(len(plan.row_type.fields)))])
         case Project():
@@ -51,7 +53,7 @@ def upsert_keys(plan: Plan) -> UpsertKeys:
         case Rank():
             return _ranked(plan)
         case Deduplicate():
-            return _limited([frozenset(plan.keys), *upsert_keys(plan.input)])
+            return frozenset([frozenset(plan.keys)])
         case WindowTableFunction():
             width = len(plan.input.row_type.fields)
             window = frozenset() if plan.kind == "TUMBLE" else frozenset([width, width + 1])
@@ -92,13 +94,14 @@ def _projected(plan: Project) -> UpsertKeys:
 
 
 def _ranked(plan: Rank) -> UpsertKeys:
-    keys = list(upsert_keys(plan.input))
+    """An update has another row in the place of the one that had a rank, where a rank is one row's; so no key of the
+    input tells them apart. Else rows come and go, and one that moves to another key of the ranks may be late."""
     partition = frozenset(plan.partition_by)
-    if plan.kind == "ROW_NUMBER" and plan.has_number:
-        keys.append(partition | {len(plan.input.row_type.fields)})
     if plan.kind == "ROW_NUMBER" and plan.first == plan.last:
-        keys.append(partition)
-    return _limited(keys)
+        return frozenset([partition])
+    if plan.kind == "ROW_NUMBER" and plan.has_number:
+        return frozenset([partition | {len(plan.input.row_type.fields)}])
+    return _limited(key for key in upsert_keys(plan.input) if partition <= key)
 
 
 def _joined(plan: Join) -> UpsertKeys:

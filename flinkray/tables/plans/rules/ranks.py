@@ -62,6 +62,7 @@ def _node(
     rows = window.input.row_type
     kind = rows.types[order[0].index] if order else None
     by_time = len(order) == 1 and isinstance(kind, TimestampType) and kind.attribute is not None
+    by_time = by_time and order[0].nulls_first is not order[0].descending  # NULL is before all times
     if call.function == "ROW_NUMBER" and (first, last) == (1, 1) and by_time and partition:
         deduplicated = Deduplicate(window.input, partition, order[0].index, order[0].descending)
         one = Constant(call.type, 1)

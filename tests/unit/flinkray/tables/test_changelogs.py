@@ -50,6 +50,8 @@ def plan_of(sql: str) -> Plan:
         ("SELECT id FROM t WHERE id IN (SELECT id FROM c)", "I,D"),
         ("SELECT id FROM t UNION ALL SELECT id FROM c", "I,UB,UA,D"),
         ("SELECT * FROM t ORDER BY n LIMIT 3", "I,UB,UA,D"),
+        ("SELECT * FROM t LIMIT 3", "I"),
+        ("SELECT * FROM c LIMIT 3", "I,UB,UA,D"),
     ],
 )
 def test_what_a_plan_makes_follows_from_its_inputs(sql: str, changes: str) -> None:
@@ -102,6 +104,15 @@ def test_what_updates_replace_is_asked_for_where_it_is_needed(sql: str, needs: t
             "SELECT n, name FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY name ORDER BY n) AS r FROM t) WHERE r = 1",
             [{1}],
         ),
+        # An update has a row with another id in the place of the one that had the rank.
+        (
+            "SELECT id, r, n FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY n ORDER BY name) AS r FROM c) WHERE r < 3",
+            [{1, 2}],
+        ),
+        ("SELECT id FROM (SELECT *, ROW_NUMBER() OVER (ORDER BY n) AS r FROM c) WHERE r < 3", [{0}]),
+        # A row that comes to have another name is added in one subtask, and may still be there in another.
+        ("SELECT id FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY name ORDER BY n) AS r FROM c) WHERE r < 3", []),
+        ("SELECT id, name FROM c LIMIT 1", [set()]),
     ],
 )
 def test_the_columns_that_tell_rows_apart(sql: str, keys: list[set[int]]) -> None:

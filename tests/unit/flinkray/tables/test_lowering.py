@@ -6,9 +6,17 @@ import pyarrow as pa
 import pytest
 
 from flinkray.errors import InvalidProgramError, SqlError, SqlUnsupportedError, SqlValidationError
+from flinkray.tables.lowering.contract import TableOptions
 from flinkray.tables.lowering.queries import Stream, planned
-from flinkray.transformations.operator_factories import CalcFactory, DropFactory
-from flinkray.transformations.transformation import PhysicalTransformation, Transformation, UnionTransformation
+from flinkray.transformations.operator_factories import AsChangelogFactory, CalcFactory, DropFactory
+from flinkray.transformations.table_factories import RankFactory
+from flinkray.transformations.transformation import (
+    PhysicalTransformation,
+    Transformation,
+    UnionTransformation,
+    upstream_of,
+)
+from flinkray.types.changelogs import INSERTS, Changes
 from flinkray.types.records import Kind, RecordType
 
 SCHEMA = pa.schema({"id": pa.int64(), "cents": pa.int32(), "list": pa.list_(pa.int64())})
@@ -77,6 +85,44 @@ def test_a_calc_says_what_it_does() -> None:
     assert transformation.description == "SELECT id + 1 AS a WHERE cents > 0"
 
 
+RANKED = "SELECT *, ROW_NUMBER() OVER (PARTITION BY id ORDER BY cents) AS r FROM orders"
+
+
+@pytest.mark.parametrize(
+    ("sql", "operators"),
+    [
+        (f"SELECT id FROM ({RANKED}) WHERE r <= 2", ["Calc", "Rank", "Key by id", "Calc", "orders"]),
+        ("SELECT id FROM orders ORDER BY id LIMIT 2", ["SortLimit", "Partition GLOBAL", "Calc", "orders"]),
+        ("SELECT id FROM orders LIMIT 2", ["Limit", "Partition GLOBAL", "Calc", "orders"]),
+    ],
+)
+def test_the_first_rows_of_a_key_are_found_in_one_subtask(sql: str, operators: list[str]) -> None:
+    transformation, _ = planned(sql, {"orders": stream()})
+    assert names(transformation) == operators
+    rank = next(each for each in upstream_of(transformation) if each.name in ("Rank", "SortLimit", "Limit"))
+    assert rank.parallelism == (None if "Rank" in operators else 1)
+
+
+def test_a_stream_that_is_a_changelog_is_one_as_a_table() -> None:
+    orders, record_type = stream()
+    changes = PhysicalTransformation(name="c", factory=AsChangelogFactory("op"), input_transformations=(orders,))
+    for kept, expected in ((orders, INSERTS), (changes, Changes(updates=True, deletes=True))):
+        narrowed = PhysicalTransformation(name="d", factory=DropFactory(("x",)), input_transformations=(kept,))
+        transformation, _ = planned("SELECT id FROM orders LIMIT 2", {"orders": (narrowed, record_type)})
+        assert isinstance(transformation, PhysicalTransformation)
+        assert isinstance(transformation.factory, RankFactory)
+        assert transformation.factory.takes == (expected,)
+
+
+def test_in_batch_mode_final_rows_are_given() -> None:
+    sql = "SELECT id FROM orders ORDER BY id LIMIT 2"
+    for is_batch in (False, True):
+        transformation, _ = planned(sql, {"orders": stream()}, TableOptions(is_batch=is_batch))
+        assert isinstance(transformation, PhysicalTransformation)
+        assert isinstance(transformation.factory, RankFactory)
+        assert transformation.factory.gives.is_insert_only == is_batch
+
+
 @pytest.mark.parametrize(
     ("sql", "what", "place"),
     [
@@ -84,9 +130,6 @@ def test_a_calc_says_what_it_does() -> None:
         ("SELECT id, SUM(cents) FROM orders GROUP BY id", "GROUP BY", "id"),
         ("SELECT DISTINCT id FROM orders", "SELECT DISTINCT", "SELECT DISTINCT id FROM orders"),
         ("SELECT id FROM orders ORDER BY cents", "ORDER BY", "cents"),
-        ("SELECT id FROM orders LIMIT 5", "LIMIT", "5"),
-        ("SELECT id FROM orders OFFSET 5", "OFFSET", "5"),
-        ("SELECT id FROM orders FETCH FIRST 5 ROWS ONLY", "LIMIT", "5"),
         ("SELECT a.id FROM orders AS a JOIN orders AS b ON a.id = b.id", "a join", "orders AS b"),
         ("SELECT a.id FROM orders AS a, orders", "a join", "orders"),
         ("SELECT 1 FROM orders WHERE EXISTS (TABLE orders)", "a query in an expression", "EXISTS (TABLE orders)"),

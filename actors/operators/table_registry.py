@@ -11,7 +11,11 @@ def create_table_operator(factory: TableFactory) -> Operator:
     """The operator that a factory describes."""
     match factory:
         case factories.DeduplicateFactory():
-            from actors.operators.tables.deduplicate import DeduplicateOperator
+            from actors.operators.tables.ranks.deduplicate import DeduplicateOperator
 
             return DeduplicateOperator(factory)
+        case factories.RankFactory():
+            from actors.operators.tables.ranks.rank import RankOperator
+
+            return RankOperator(factory)
     raise TypeError(f"no operator is registered for {type(factory).__name__}")

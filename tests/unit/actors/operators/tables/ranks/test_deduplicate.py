@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from actors.operators.tables.deduplicate import DeduplicateOperator
+from actors.operators.tables.ranks.deduplicate import DeduplicateOperator
 from flinkray.tables.types.arrow import stored_schema
 from flinkray.tables.types.logical import INT, ROW, STRING, TIMESTAMP
 from flinkray.transformations.table_factories import DeduplicateFactory

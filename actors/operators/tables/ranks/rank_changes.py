@@ -1,0 +1,54 @@
+"""The changes from the rows that were among the first of their keys to those that are."""
+
+from __future__ import annotations
+
+import numpy as np
+from msgspec import Struct
+
+from actors.columns.ordering import distinct
+from actors.keys.index import Ids
+from actors.operators.tables.changes import Flags
+
+
+class RowChanges(Struct, frozen=True):
+    """Each is a row of `before` that becomes one of `after`, by their numbers; where one is missing, its number says
+    nothing."""
+
+    before: Ids
+    after: Ids
+    had: Flags
+    has: Flags
+
+    def where(self, chosen: Flags) -> RowChanges:
+        """These of them."""
+        return RowChanges(self.before[chosen], self.after[chosen], self.had[chosen], self.has[chosen])
+
+
+def changes_by_rank(places: Ids, was: Ids, now: Ids) -> RowChanges:
+    """For each key and rank, what row had it and what row has it.
+
+    Args:
+        places: the place of each row's key.
+        was, now: the rank of each row, which no other one of its key has; 0: it is not among the first.
+    """
+    width = int(max(was.max(initial=0), now.max(initial=0))) + 1
+    old, new = np.flatnonzero(was), np.flatnonzero(now)
+    old_at, new_at = places[old] * width + was[old], places[new] * width + now[new]
+    at = distinct(np.concatenate([old_at, new_at]))
+    before, after = np.full(len(at), -1), np.full(len(at), -1)
+    before[np.searchsorted(at, old_at)] = old
+    after[np.searchsorted(at, new_at)] = new
+    return RowChanges(before, after, before >= 0, after >= 0).where(before != after)
+
+
+def changes_by_row(was: Ids, now: Ids, *, with_ranks: bool) -> RowChanges:
+    """For each row, whether it was among the first, and whether it is; those that go come before those that come.
+
+    Args:
+        was, now: the rank of each row; 0: it is not among the first.
+        with_ranks: whether a row with another rank is another row.
+    """
+    had, has = was > 0, now > 0
+    changed = np.flatnonzero((was != now) if with_ranks else (had != has))
+    changed = changed[np.argsort(has[changed], kind="stable")]
+    return RowChanges(changed, changed, had[changed], has[changed])

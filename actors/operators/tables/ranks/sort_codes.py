@@ -1,0 +1,86 @@
+"""Columns as integers that ascend as an order has the values, so that rows are sorted and compared as integers are.
+
+NaN comes behind all other numbers, -0.0 equals 0.0, and texts are ordered by their bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from actors.columns.ordering import Indices, differs_from_previous
+from flinkray.batches.numpy_arrays import as_numpy
+from flinkray.tables.plans.expressions import SortKey
+
+Codes = list[npt.NDArray[np.int64]]
+"""A column of integers for each key of an order, or two."""
+_LARGEST = np.iinfo(np.int64).max
+
+
+def sort_codes(columns: Sequence[pa.Array], order: Sequence[SortKey]) -> Codes:
+    """Integers that ascend, the first ones first, as the order has the rows.
+
+    They can be compared among these rows only.
+
+    Args:
+        columns: the column of each key.
+    """
+    codes: Codes = []
+    for column, key in zip(columns, order, strict=True):
+        values = _codes(column.fill_null(_anything(column)) if column.null_count else column)
+        if column.null_count:
+            is_null = as_numpy(column.is_null())
+            codes.append((~is_null if key.nulls_first else is_null).astype(np.int64))
+            values = np.where(is_null, 0, values)
+        codes.append(~values if key.descending else values)
+    return codes
+
+
+def starts_of_ties(codes: Codes, sorted_rows: Indices) -> npt.NDArray[np.bool_]:
+    """Whether each of the sorted rows differs in a code from the one before it; true for the first."""
+    if not codes:
+        return np.asarray(np.arange(len(sorted_rows)) == 0)
+    return np.asarray(np.logical_or.reduce([differs_from_previous(each[sorted_rows]) for each in codes]))
+
+
+def is_less(codes: Codes, rows: Indices, others: Indices) -> npt.NDArray[np.bool_]:
+    """Whether each row comes before the other one; of equal ones none does."""
+    found = np.zeros(len(rows), np.bool_)
+    for each in reversed(codes):
+        one, other = each[rows], each[others]
+        found = (one < other) | ((one == other) & found)
+    return found
+
+
+def _anything(column: pa.Array) -> pa.Scalar:
+    """A value of the column; NULL if there is none."""
+    valid = column.is_valid()
+    place = pc.index(valid, True).as_py()
+    return column[max(place, 0)]
+
+
+def _codes(column: pa.Array) -> npt.NDArray[np.int64]:
+    kind = column.type
+    if column.null_count or pa.types.is_null(kind):  # there are no others
+        return np.zeros(len(column), np.int64)
+    if pa.types.is_floating(kind):
+        return _of_floats(as_numpy(column).astype(np.float64))
+    if pa.types.is_integer(kind) or pa.types.is_boolean(kind):
+        return as_numpy(column).astype(np.int64)
+    if pa.types.is_temporal(kind):
+        width = pa.int32() if kind.bit_width == 32 else pa.int64()
+        return as_numpy(column.view(width)).astype(np.int64)
+    encoded = column.dictionary_encode()
+    ranks = np.empty(len(encoded.dictionary), np.int64)
+    ranks[as_numpy(pc.sort_indices(encoded.dictionary))] = np.arange(len(ranks))
+    return ranks.take(as_numpy(encoded.indices))
+
+
+def _of_floats(values: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
+    bits = (values + 0.0).view(np.int64)  # -0.0 is 0.0 then
+    codes = np.where(bits < 0, bits ^ _LARGEST, bits)
+    return np.where(np.isnan(values), _LARGEST, codes)
