@@ -8,11 +8,11 @@ import pyarrow as pa
 from actors.columns.ordering import differs_from_previous, distinct, order_by
 from actors.columns.take import take
 from actors.keys.index import Ids
-from actors.operators.tables.changes import Flags, Kinds, changed_rows, differ, weights_of
+from actors.operators.tables.changes import Flags, Kinds, differ, weights_of
 from actors.operators.tables.operator import TableOperator
-from actors.operators.tables.ranks.rank_changes import changes_by_rank, changes_by_row
+from actors.operators.tables.ranks.rank_changes import RowChanges, changes_by_rank, changes_by_row
 from actors.operators.tables.ranks.retractions import are_left
-from actors.operators.tables.ranks.sort_codes import Codes, is_less, sort_codes, starts_of_ties
+from actors.operators.tables.ranks.sort_codes import Codes, groups_of_ties, is_less, sort_codes, starts_of_ties
 from actors.operators.tables.rows.row_store import Numbers, RowStore
 from actors.protocol.elements import CheckpointOptions
 from actors.state.snapshots.snapshot import OperatorSnapshot, RestoredState
@@ -52,9 +52,10 @@ class RankOperator(TableOperator[RankFactory]):
             ranking = ranking.of(self._may_enter(ranking))
         if not ranking.rows.num_rows:
             return
-        is_there = self._are_there(ranking, weights_of(kinds, rows.num_rows) if self._keeps_all else None)
+        codes = self._codes_of(self._store.take(ranking.slots, self._order_columns), ranking.rows)
+        is_there = self._are_there(ranking, codes, kinds)
         now = np.zeros(len(is_there), np.int64)
-        now[is_there] = self._ranks(ranking.places[is_there], [each[is_there] for each in self._codes(ranking)])
+        now[is_there] = self._ranks(ranking.places[is_there], [each[is_there] for each in codes])
         if not self.context.is_batch:
             self._emit_changes(ranking, now)
         self._keep(ranking, now)
@@ -79,28 +80,23 @@ class RankOperator(TableOperator[RankFactory]):
             found[bounded] = ~is_less(codes, last, new) if is_latest_first else is_less(codes, new, last)
         return found
 
-    def _are_there(self, ranking: _Ranking, weights: Kinds | None) -> Flags:
+    def _are_there(self, ranking: _Ranking, codes: Codes, kinds: Kinds | None) -> Flags:
         """Whether each row, of those that are stored and then those that came, is there now."""
         stored = len(ranking.slots)
         found = np.ones(len(ranking.places), np.bool_)
-        if weights is None:
+        if not self._keeps_all or kinds is None:
             return found
-        takes = weights < 0
-        found[stored:] = ~takes
-        if takes.any():
-            has_taken = np.zeros(len(ranking.keys), np.bool_)
-            has_taken[ranking.new_places[takes]] = True
-            old, new = np.flatnonzero(has_taken[ranking.stored_places]), np.flatnonzero(has_taken[ranking.new_places])
-            rows = pa.concat_batches([self._store.take(ranking.slots[old]), take(ranking.rows, from_numpy(new))])
-            of_rows = np.concatenate([np.ones(len(old), np.int8), weights[new]])
-            left = are_left(rows, of_rows, newest=self.factory.latest_first)
-            found[np.concatenate([old, stored + new])] = left
+        weights = np.concatenate([np.ones(stored, np.int8), weights_of(kinds, len(kinds))])
+        groups = groups_of_ties([ranking.places, *codes])
+        takes = np.zeros(len(groups), np.bool_)
+        takes[groups[weights < 0]] = True
+        # A row that is taken back is equal to one that is added, so also in the order.
+        some = np.flatnonzero(takes[groups])
+        if len(some):
+            found[some] = are_left(ranking.take(some), weights[some], newest=self.factory.latest_first)
         return found
 
     # -- ranks
-
-    def _codes(self, ranking: _Ranking) -> Codes:
-        return self._codes_of(self._store.take(ranking.slots, self._order_columns), ranking.rows)
 
     def _codes_of(self, stored: pa.RecordBatch, rows: pa.RecordBatch) -> Codes:
         """As the order has the stored rows' order columns, and then the rows."""
@@ -137,17 +133,19 @@ class RankOperator(TableOperator[RankFactory]):
             changes = changes_by_rank(ranking.places, was, given)
         else:
             changes = changes_by_row(was, given, with_ranks=self.factory.has_number)
-        if not len(changes.had):
-            return
-        new = ranking.take(np.where(changes.has, changes.after, changes.before))
-        old = ranking.take(np.where(changes.had, changes.before, changes.after))
-        if self._is_by_rank:
-            is_other = (changes.had != changes.has) | differ(old, new)
-            changes, chosen = changes.where(is_other), from_numpy(np.flatnonzero(is_other))
-            old, new = take(old, chosen), take(new, chosen)
-        old, new = self._numbered(old, was[changes.before]), self._numbered(new, given[changes.after])
-        with_before = self.factory.gives.before
-        self.emit(*changed_rows(old, new, changes.had, changes.has, with_before=with_before))
+        if self._keeps_all and self._is_by_rank:
+            changes = self._without_equal(changes, ranking)
+        numbers, is_old, kinds = changes.given(with_before=self.factory.gives.before)
+        if len(numbers):
+            ranks = np.where(is_old, was[numbers], given[numbers])
+            self.emit(self._numbered(ranking.take(numbers), ranks), kinds)
+
+    def _without_equal(self, changes: RowChanges, ranking: _Ranking) -> RowChanges:
+        """Without those from a row to an equal one, which was added anew."""
+        both = np.flatnonzero(changes.had & changes.has)
+        is_other = np.ones(len(changes.had), np.bool_)
+        is_other[both] = differ(ranking.take(changes.before[both]), ranking.take(changes.after[both]))
+        return changes.where(is_other)
 
     def _numbered(self, rows: pa.RecordBatch, ranks: Ids) -> pa.RecordBatch:
         columns = [*rows.columns, from_numpy(ranks)] if self.factory.has_number else rows.columns

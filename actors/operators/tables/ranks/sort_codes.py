@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from actors.columns.ordering import Indices, differs_from_previous
+from actors.columns.ordering import Indices, differs_from_previous, order_by
 from flinkray.batches.numpy_arrays import as_numpy
 from flinkray.tables.plans.expressions import SortKey
 
@@ -45,6 +45,14 @@ def starts_of_ties(codes: Codes, sorted_rows: Indices) -> npt.NDArray[np.bool_]:
     if not codes:
         return np.asarray(np.arange(len(sorted_rows)) == 0)
     return np.asarray(np.logical_or.reduce([differs_from_previous(each[sorted_rows]) for each in codes]))
+
+
+def groups_of_ties(codes: Codes) -> Indices:
+    """A number for each row, which those have that are equal in all codes, of which there is one at least."""
+    order = order_by(*codes)
+    groups = np.empty(len(order), np.int64)
+    groups[order] = np.cumsum(starts_of_ties(codes, order)) - 1
+    return groups
 
 
 def is_less(codes: Codes, rows: Indices, others: Indices) -> npt.NDArray[np.bool_]:
