@@ -13,7 +13,7 @@ ARGS ?=
 FAST := not ray and not spark and not kafka and not postgres and not redis
 SEEDS ?= 50
 
-.PHONY: setup pipeline test test-fast simulate recovery bench docs compat compat-oldest compat-newest wheel lint format types check clean
+.PHONY: setup pipeline test test-fast simulate recovery flink-ui bench docs compat compat-oldest compat-newest wheel lint format types check clean
 
 setup: $(INSTALLED)
 
@@ -44,6 +44,18 @@ simulate: setup
 # Jobs on Ray whose processes and nodes die: what they commit, and how soon they go on.
 recovery: setup
 	$(BIN)/python -m pytest tests/ray/test_recovery.py --recovery -s $(ARGS)
+
+# Flink's own dashboard, as it is, over a job of ours: every view in Chromium (Debian: chromium), with pictures of all. It is
+# taken out of Flink's package, and both this and Playwright go to a directory of their own. ARGS="--target ray": on Ray.
+FLINK_UI := build/flink-ui
+flink-ui: setup
+	test -d $(FLINK_UI)/packages || $(BIN)/python -m pip install --quiet --target $(FLINK_UI)/packages \
+		"playwright>=1.50,<2" apache-flink-libraries==2.3.0
+	test -d $(FLINK_UI)/web || $(BIN)/python -m zipfile -e $(FLINK_UI)/packages/pyflink/lib/flink-dist-2.3.0.jar $(FLINK_UI)/jar
+	test -d $(FLINK_UI)/web || mv $(FLINK_UI)/jar/web $(FLINK_UI)/web
+	rm -rf $(FLINK_UI)/jar
+	PYTHONPATH=.:$(FLINK_UI)/packages $(BIN)/python -m tests.flink_ui.drive \
+		--page $(FLINK_UI)/web --pictures $(FLINK_UI)/pictures $(ARGS)
 
 # Against other engines on the same work, each in a virtual environment of its own under .bench/; takes hours.
 bench: setup

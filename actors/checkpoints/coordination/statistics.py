@@ -64,19 +64,19 @@ class CheckpointTracker:
     def completed(self, checkpoint_id: int, now: int) -> None:
         entry = replace(self._entries[checkpoint_id], status=CheckpointStatus.COMPLETED, ended_ms=now)
         self._samples.completed(entry, self._tasks.new_bytes(checkpoint_id))
-        self._end(entry)
         self._count(completed=1, in_progress=-1)
         if entry.kind is CheckpointKind.CHECKPOINT:
             self._overview = replace(self._overview, latest_completed=entry)
         else:
             self._overview = replace(self._overview, latest_savepoint=entry)
+        self._end(entry)
 
     def failed(self, checkpoint_id: int, failure: str, now: int) -> None:
         entry = self._entries[checkpoint_id]
         entry = replace(entry, status=CheckpointStatus.FAILED, ended_ms=now, failure=failure)
-        self._end(entry)
         self._count(failed=1, in_progress=-1)
         self._overview = replace(self._overview, latest_failed=entry)
+        self._end(entry)
 
     def restored(self, restored: RestoredCheckpoint) -> None:
         self._count(restored=1)
@@ -98,7 +98,10 @@ class CheckpointTracker:
         ended = [each for each, found in self._entries.items() if found.ended_ms is not None]
         for checkpoint_id in ended[: max(0, len(ended) - self.history_size)]:
             del self._entries[checkpoint_id]
-            self._tasks.forget(checkpoint_id)
+        # The latest of each kind is shown with its subtasks, however long ago it was.
+        known = self._overview
+        latest = (known.latest_completed, known.latest_savepoint, known.latest_failed)
+        self._tasks.keep({*self._entries, *(each.checkpoint_id for each in latest if each is not None)})
 
     def _count(self, **increases: int) -> None:
         counts = self._overview.counts

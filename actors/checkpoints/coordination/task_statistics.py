@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 
 from actors.protocol.checkpoint_handles import CheckpointMetrics, TaskSnapshot
 from actors.protocol.job_reports import (
@@ -68,9 +68,11 @@ class TaskStatistics:
         """What all subtasks have written for it so far."""
         return self._new_bytes[checkpoint_id]
 
-    def forget(self, checkpoint_id: int) -> None:
-        for known in (self._expected, self._figures, self._new_bytes):
-            known.pop(checkpoint_id, None)
+    def keep(self, checkpoint_ids: Set[int]) -> None:
+        """Forgets all others."""
+        for checkpoint_id in self._expected.keys() - checkpoint_ids:
+            for known in (self._expected, self._figures, self._new_bytes):
+                known.pop(checkpoint_id)
 
     def vertices(self) -> tuple[VertexCheckpoint, ...]:
         """All that is remembered, oldest checkpoint first."""

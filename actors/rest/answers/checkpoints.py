@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from msgspec import structs
+
 from actors.protocol.job_reports import CheckpointConfiguration, CheckpointReport, SubtaskCheckpoint, VertexCheckpoint
 from actors.rest.answers.aggregates import statistics, statistics_of
 from actors.rest.answers.states import UNKNOWN
@@ -53,12 +55,21 @@ def checkpoints(report: CheckpointReport) -> shapes.Checkpoints:
     )
 
 
-def checkpoint(report: CheckpointReport, checkpoint_id: int) -> shapes.Checkpoint | None:
-    """One checkpoint with its vertices; None: it is not, or no longer, known."""
+def checkpoint(report: CheckpointReport, checkpoint_id: int, vertices: Mapping[str, int]) -> shapes.Checkpoint | None:
+    """One checkpoint with its vertices; None: it is not, or no longer, known.
+
+    Args:
+        vertices: all of the job -> their parallelism. What has finished before the checkpoint is shown with nothing to
+            save, as in Flink, whose dashboard takes each vertex to be there.
+    """
     entry = _entry(report, checkpoint_id)
     if entry is None:
         return None
-    tasks = {each.vertex_id: _vertex(entry, each) for each in report.vertices if each.checkpoint_id == checkpoint_id}
+    parts = {each.vertex_id: each for each in report.vertices if each.checkpoint_id == checkpoint_id}
+    tasks = {
+        name: _vertex(entry, parts[name]) if name in parts else _finished(entry, name, parallelism)
+        for name, parallelism in vertices.items()
+    }
     return _checkpoint(entry, _written(report.vertices), tasks)
 
 
@@ -197,6 +208,11 @@ def _vertex(entry: CheckpointStatistics, part: VertexCheckpoint) -> shapes.Verte
         num_subtasks=part.subtasks,
         num_acknowledged_subtasks=len(rows),
     )
+
+
+def _finished(entry: CheckpointStatistics, vertex_id: str, parallelism: int) -> shapes.VertexCheckpoint:
+    nothing = _vertex(entry, VertexCheckpoint(entry.checkpoint_id, vertex_id, 0))
+    return structs.replace(nothing, num_subtasks=parallelism, num_acknowledged_subtasks=parallelism)
 
 
 def _summary(entry: CheckpointStatistics, rows: Sequence[SubtaskCheckpoint]) -> shapes.SubtasksSummary:

@@ -83,7 +83,8 @@ class JobHandlers:
 
     def checkpoint(self, call: Call) -> checkpoint_shapes.Checkpoint:
         number = call.number("checkpointid")
-        found = checkpoints.checkpoint(self._masters.checkpoints(call.job_id()), number)
+        vertices = {vertex.vertex_id: vertex.parallelism for vertex in self._details(call).vertices}
+        found = checkpoints.checkpoint(self._masters.checkpoints(call.job_id()), number, vertices)
         if found is None:
             raise _unknown_checkpoint(number)
         return found

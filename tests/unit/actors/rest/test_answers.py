@@ -189,14 +189,25 @@ def test_a_subtask_that_has_not_acknowledged_is_shown_as_pending() -> None:
     ]
     assert (found.status, found.end_to_end_duration, found.latest_ack_timestamp) == ("IN_PROGRESS", -1, -1)
     assert checkpoints.vertex(report, 4, "w") is None
-    assert checkpoints.checkpoint(report, 5) is None
+    assert checkpoints.checkpoint(report, 5, {"v": 3}) is None
+
+
+def test_a_vertex_that_had_finished_is_in_a_checkpoint_with_nothing_to_save() -> None:
+    entry = CheckpointStatistics(4, CheckpointKind.CHECKPOINT, CheckpointStatus.IN_PROGRESS, 1_000, 3)
+    report = CheckpointReport(CheckpointOverview(history=(entry,)), vertices=(VertexCheckpoint(4, "v", 3),))
+    found = checkpoints.checkpoint(report, 4, {"ended": 2, "v": 3})
+    assert found is not None
+    assert [(name, each.num_acknowledged_subtasks, each.num_subtasks) for name, each in found.tasks.items()] == [
+        ("ended", 2, 2),
+        ("v", 0, 3),
+    ]
 
 
 def test_a_failed_checkpoint_says_when_and_why() -> None:
     entry = CheckpointStatistics(
         4, CheckpointKind.SAVEPOINT, CheckpointStatus.FAILED, 1_000, 3, ended_ms=1_500, failure="too late"
     )
-    found = checkpoints.checkpoint(CheckpointReport(CheckpointOverview(history=(entry,))), 4)
+    found = checkpoints.checkpoint(CheckpointReport(CheckpointOverview(history=(entry,))), 4, {})
     assert found is not None
     assert (found.class_name, found.failure_timestamp, found.failure_message) == ("failed", 1_500, "too late")
     assert found.savepoint_format == "CANONICAL"

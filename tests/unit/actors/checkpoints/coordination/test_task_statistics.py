@@ -65,6 +65,20 @@ def test_as_many_checkpoints_are_remembered_by_subtask_as_in_the_history() -> No
     assert report.summary.state_bytes.average == 15
 
 
+def test_the_latest_of_each_kind_is_remembered_by_subtask_until_there_is_a_later_one() -> None:
+    tracker = CheckpointTracker()
+    kinds = {2: CheckpointKind.SAVEPOINT, 4: CheckpointKind.SAVEPOINT}
+    for number in range(1, 30):
+        kind = kinds.get(number, CheckpointKind.CHECKPOINT)
+        tracker.triggered(CheckpointStatistics(number, kind, CheckpointStatus.IN_PROGRESS, 0, 1), [A0])
+        if number == 3:
+            tracker.failed(number, "late", 1)
+        else:
+            tracker.completed(number, 1)
+    report = tracker.report()
+    assert [each.checkpoint_id for each in report.vertices] == [3, 4, *range(30 - HISTORY, 30)]
+
+
 def test_checkpoints_that_fail_do_not_count_in_the_sums() -> None:
     tracker = CheckpointTracker()
     tracker.triggered(CheckpointStatistics(1, CheckpointKind.CHECKPOINT, CheckpointStatus.IN_PROGRESS, 0, 1), [A0])
