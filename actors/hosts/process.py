@@ -12,26 +12,36 @@ import time
 import traceback
 from pathlib import Path
 
+from actors.hosts.stack_sampler import StackSampler
 from actors.protocol.client_requests import (
     GetOutput,
     GetOutputFiles,
     GetProcessFigures,
+    GetStackSamples,
     GetThreadStacks,
     OutputFile,
     ProcessFigures,
     ProcessRequest,
+    StackSamples,
     ThreadStack,
     ThreadStacks,
 )
 
+ProcessAnswer = ProcessFigures | ThreadStacks | StackSamples | tuple[OutputFile, ...] | str | None
 
-def answer(request: ProcessRequest) -> ProcessFigures | ThreadStacks | tuple[OutputFile, ...] | str | None:
+_sampler = StackSampler()
+"""The one of this process, whose threads it looks at while somebody asks."""
+
+
+def answer(request: ProcessRequest) -> ProcessAnswer:
     """What is asked of this process. Any thread, at any time."""
     match request:
         case GetProcessFigures():
             return _figures()
         case GetThreadStacks():
             return _stacks()
+        case GetStackSamples():
+            return _sampler.samples(request.names)
         case GetOutputFiles():
             return tuple(_output_file(path, is_error) for path, is_error in _outputs().items())
         case GetOutput():

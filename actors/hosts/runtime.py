@@ -20,7 +20,7 @@ from msgspec import Struct, field
 
 from actors.hosts.process import answer
 from actors.hosts.turns import Turns
-from actors.protocol.client_requests import ProcessRequest
+from actors.protocol.client_requests import ProcessRequest, loop_thread
 from actors.protocol.ports import (
     Address,
     BatchesRef,
@@ -350,7 +350,7 @@ class EndpointRuntime:
     # -- threads -------------------------------------------------------------------------------------------------
 
     def _start_thread(self, kind: list[threading.Thread], name: str, run: Callable[[], None]) -> None:
-        thread = threading.Thread(target=run, name=f"{self.address} {name}", daemon=True)
+        thread = threading.Thread(target=run, name=loop_thread(self.address, name), daemon=True)
         with self._lock:
             kind[:] = [known for known in kind if known.is_alive()] + [thread]
             thread.start()

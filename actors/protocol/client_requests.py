@@ -194,7 +194,40 @@ class GetOutput(Struct, frozen=True):
     most_bytes: int
 
 
-ProcessRequest = GetProcessFigures | GetThreadStacks | GetOutputFiles | GetOutput
+OPERATOR_MARK = "operator "
+"""What a frame begins with that stands before those of an operator; its name follows."""
+
+
+class StackTime(Struct, frozen=True):
+    """A stack that a thread was seen with, and the time that it was: in all, and on the processor."""
+
+    frames: tuple[str, ...]
+    """Outermost first."""
+    wall_us: int
+    cpu_us: int
+
+
+class StackSamples(Struct, frozen=True):
+    """What threads were doing in the last minute, as far as anybody asked."""
+
+    threads: dict[str, tuple[StackTime, ...]]
+    """By their names; those that were not looked at yet, or are not there, are left out."""
+    sampled_ms: int
+    """When they were looked at last, in epoch milliseconds; 0: never."""
+
+
+class GetStackSamples(Struct, frozen=True):
+    """Answer: StackSamples, at once. The threads of these names are looked at from now on, for some seconds."""
+
+    names: tuple[str, ...]
+
+
+def loop_thread(address: Address, loop: str) -> str:
+    """The name of the thread that runs a loop of an endpoint, for example a task of a slot."""
+    return f"{address} {loop}"
+
+
+ProcessRequest = GetProcessFigures | GetThreadStacks | GetStackSamples | GetOutputFiles | GetOutput
 
 
 # -- for a TaskExecutor ------------------------------------------------------------------------------------------

@@ -90,8 +90,12 @@ class TaskDeployment(Struct, frozen=True):
 
     @property
     def task_name(self) -> str:
-        """For example `map (1/2)`."""
-        return f"{self.vertex_name} ({self.subtask_index + 1}/{self.parallelism})"
+        return subtask_name(self.vertex_name, self.subtask_index, self.parallelism)
+
+
+def subtask_name(vertex_name: str, subtask_index: int, parallelism: int) -> str:
+    """What a subtask is called, for example `map (1/2)`."""
+    return f"{vertex_name} ({subtask_index + 1}/{parallelism})"
 
 
 # -- tasks -------------------------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from actors.rest.access import Access, is_loopback
 from actors.rest.asking.disposals import Disposals
 from actors.rest.asking.masters import Clusters, Masters
 from actors.rest.handlers.clusters import ClusterHandlers
+from actors.rest.handlers.flame_graphs import FlameGraphHandlers
 from actors.rest.handlers.jobs import JobHandlers
 from actors.rest.handlers.logs import LogHandlers
 from actors.rest.handlers.operations import OperationHandlers
@@ -52,6 +53,7 @@ def start_server(configuration: Configuration, clusters: Clusters, dispose: Disp
         JobHandlers(masters, _now_ms),
         OperationHandlers(masters, Disposals(dispose, _monotonic_ms)),
         VertexHandlers(masters, _now_ms),
+        FlameGraphHandlers(masters),
         TaskManagerHandlers(masters),
         LogHandlers(masters),
     )

@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from flinkray.rest import checkpoints, cluster, jobs, metrics, operations, task_managers, vertices
+from flinkray.rest import checkpoints, cluster, flame_graphs, jobs, metrics, operations, task_managers, vertices
 
 TEXT = str
 """The answer of routes that give a file as it is."""
@@ -289,6 +289,36 @@ _VERTEX_ROUTES = (
         "vertex_history",
         vertices.VertexHistory,
         "What each subtask did per second, over the last 60 reports.",
+        is_flinks=False,
+    ),
+    _get(
+        f"{_VERTEX}/flamegraph",
+        "flame_graph",
+        flame_graphs.FlameGraph,
+        "What its subtasks have spent the last minute on: `type` is `full`, `on_cpu` or `off_cpu`. Sampling goes on "
+        "for 15 s after each question.",
+        "type",
+        "subtaskindex",
+        "operator",
+    ),
+    _get(
+        f"{_VERTEX}/flamegraph/collapsed",
+        "collapsed_stacks",
+        TEXT,
+        "The same as lines of stacks with milliseconds.",
+        "type",
+        "subtaskindex",
+        "operator",
+        is_flinks=False,
+    ),
+    _get(
+        f"{_VERTEX}/flamegraph/speedscope",
+        "speedscope",
+        flame_graphs.Speedscope,
+        "The same as a file for speedscope.",
+        "type",
+        "subtaskindex",
+        "operator",
         is_flinks=False,
     ),
     _get(

@@ -52,6 +52,7 @@ def test_every_view_shows_the_job_and_none_complains(browser: Any, job: RunningJ
         f"{job.path}/graph/{vertex}": "Back-pressured",
         f"{job.path}/graph/{vertex}/charts": "Waiting buffers",
         f"{job.path}/graph/{vertex}/metrics": "numRecordsInPerSecond",
+        f"{job.path}/graph/{vertex}/flame": "speedscope",
         f"{job.path}/graph/{vertex}/operators": "rows",
         f"{job.path}/graph/{vertex}/failures": "as asked",
         f"{job.path}/checkpoints": "History",

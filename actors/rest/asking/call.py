@@ -43,6 +43,11 @@ class Call(Struct, frozen=True):
         values = self.query.get(name, ())
         return _number(name, values[-1]) if values else default
 
+    def text_in_query(self, name: str) -> str | None:
+        """None: it is not given."""
+        values = self.query.get(name, ())
+        return values[-1] if values else None
+
     def list_in_query(self, name: str) -> list[str] | None:
         """The values of a parameter, given several times or with commas between; None: it is not given."""
         if name not in self.query:

@@ -23,6 +23,7 @@ from actors.protocol.client_requests import (
     GetOutputFiles,
     GetProcessFigures,
     GetSlotProcesses,
+    GetStackSamples,
     GetTaskExecutors,
     GetThreadStacks,
     GetTriggeredCheckpoint,
@@ -30,6 +31,8 @@ from actors.protocol.client_requests import (
     ListJobs,
     OutputFile,
     ProcessFigures,
+    StackSamples,
+    StackTime,
     TaskExecutorDetails,
     ThreadStacks,
     TriggeredCheckpoint,
@@ -156,6 +159,20 @@ class Masters:
     def threads(self, task_executor: Address) -> Sequence[ThreadStacks]:
         """What the threads of these processes do now."""
         return self._of_processes(task_executor, GetThreadStacks(), remembers=False)
+
+    def stack_samples(self, threads: Mapping[str, Sequence[str]]) -> tuple[Sequence[StackTime], int]:
+        """What threads were doing in the last minute, of the processes that answer, and when they were looked at last
+        (epoch milliseconds).
+
+        Args:
+            threads: endpoint -> names of threads of its process.
+        """
+        asked = self._of_each(
+            list(threads), lambda name: self._cached(Address(name), GetStackSamples(tuple(threads[name])))
+        )
+        known: list[StackSamples] = [each for each in asked.values() if each is not None]
+        stacks = [stack for samples in known for times in samples.threads.values() for stack in times]
+        return stacks, max((samples.sampled_ms for samples in known), default=0)
 
     def master_processes(self) -> Sequence[ProcessFigures]:
         """The figures of the Dispatchers' processes."""

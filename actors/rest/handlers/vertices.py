@@ -86,18 +86,23 @@ class VertexHandlers:
     # -- inside --------------------------------------------------------------------------------------------------
 
     def _vertex(self, call: Call) -> VertexDetails:
-        vertex_id = call.id_of("vertexid")
-        job = self._masters.details(call.job_id())
-        found = next((vertex for vertex in job.vertices if vertex.vertex_id == vertex_id), None)
-        if found is None:
-            raise Refusal(404, f"job {job.name!r} ({job.job_id}) has no vertex {vertex_id!r}")
-        return found
+        return vertex_of(self._masters, call)
 
     def _subtask(self, call: Call) -> SubtaskDetails:
         vertex, index = self._vertex(call), call.number("subtaskindex")
         if index >= len(vertex.subtasks):
             raise Refusal(404, f"vertex {vertex.name!r} has subtasks 0 to {len(vertex.subtasks) - 1}, and no {index}")
         return vertex.subtasks[index]
+
+
+def vertex_of(masters: Masters, call: Call) -> VertexDetails:
+    """The vertex that the path names."""
+    vertex_id = call.id_of("vertexid")
+    job = masters.details(call.job_id())
+    found = next((vertex for vertex in job.vertices if vertex.vertex_id == vertex_id), None)
+    if found is None:
+        raise Refusal(404, f"job {job.name!r} ({job.job_id}) has no vertex {vertex_id!r}")
+    return found
 
 
 def _indices(call: Call, vertex: VertexDetails) -> frozenset[int]:

@@ -4,15 +4,24 @@ import { bytes, count, duration, NOTHING, operatorsOf, percent, perSecond, time 
 import { Chart, Figure, Figures, Share, Squares, Status, Table, Tabs, Trouble } from "./parts.js";
 import { useAnswer } from "./server.js";
 import { FailureList } from "./exceptions.js";
+import { FlameGraph } from "./flame.js";
 
 const TABS = {
   subtasks: "Subtasks",
   charts: "Charts",
   metrics: "Metrics",
+  flame: "Flame graph",
   operators: "Operators",
   failures: "Failures",
 };
-const VIEWS = { subtasks: Subtasks, charts: Charts, metrics: Metrics, operators: Operators, failures: Failures };
+const VIEWS = {
+  subtasks: Subtasks,
+  charts: Charts,
+  metrics: Metrics,
+  flame: FlameGraph,
+  operators: Operators,
+  failures: Failures,
+};
 
 const SIDE_BY_SIDE = 1200; // as in style.css
 
