@@ -258,6 +258,22 @@ def serve_rest(settings: tuple[str, ...], address: str | None, cluster: str | No
         server.close()
 
 
+@main.group()
+def metrics() -> None:
+    """What jobs export to Ray's metrics endpoint."""
+
+
+@metrics.command("grafana")
+@click.option(
+    "--output", type=click.Path(file_okay=False, path_type=Path), required=True, help="The directory to write them to."
+)
+def write_dashboard(output: Path) -> None:
+    """Write a dashboard for Grafana, and alert rules for Prometheus."""
+    from flinkray.metrics.grafana import write
+
+    _print(str(path) for path in write(output))
+
+
 @main.command()
 def doctor() -> None:
     """Say what this machine has of what flinkray needs, one line each."""

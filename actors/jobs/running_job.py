@@ -16,6 +16,7 @@ from actors.coordinators.threaded import CLOSE_TIMEOUT_MS
 from actors.high_availability.pointers import JobLeadership
 from actors.jobs.job_checkpoints import JobCheckpoints, Once
 from actors.jobs.job_description import describe
+from actors.jobs.job_export import JobExporter
 from actors.jobs.job_metrics import JobMetrics, job_details, job_summary, prior_attempts
 from actors.jobs.recovery import Recovered
 from actors.jobs.services import JobCoordinatorContext, JobServices, TaskGateway
@@ -93,6 +94,7 @@ class RunningJob:
             self._services, graph, settings, directories, self._coordinators, leadership, recovered
         )
         self._metrics = JobMetrics(graph)
+        self._exporter = JobExporter(job_graph.name, context.metrics, context.clock)
         self._description = describe(job_graph, graph)
         has_run = recovered.generation > 0
         self.scheduler = _create_scheduler(graph, context, self._checkpoints.restore_of, has_run)
@@ -199,6 +201,9 @@ class RunningJob:
                 self._on_operator_event(message)
             case MetricsReported():
                 self._metrics.report(message.metrics, self._now())
+                if self._exporter.is_due():
+                    overview = self._checkpoints.coordinator.overview()
+                    self._exporter.export(self.scheduler.status, self.scheduler.restarts, overview)
             case _:
                 self._checkpoints.on_message(message)
 

@@ -19,6 +19,8 @@ from urllib.parse import urlsplit
 
 from playwright.sync_api import sync_playwright
 
+from actors.rest.access import COOKIE
+from actors.rest.starting import ray_token
 from flinkray import JobCanceledError, JobClient
 from flinkray.execution import JobStatus
 from tests.flink_ui.job import NAME, start
@@ -42,7 +44,10 @@ class Dashboard:
         self._files = files
         self._pictures = pictures
         self._view = ""
-        self.page = browser.new_page(viewport={"width": 1600, "height": 1000})
+        context = browser.new_context(viewport={"width": 1600, "height": 1000})
+        if token():
+            context.add_cookies([{"name": COOKIE, "value": token(), "url": url}])
+        self.page = context.new_page()
         self.page.route("**/*", self._serve)
         self.page.on("console", self._on_console)
         self.page.on("pageerror", lambda error: self._complain(f"error {error}"))
@@ -101,9 +106,14 @@ class Dashboard:
             print(line, file=self._report, flush=True)
 
 
+def token() -> str:
+    """What the server asks for; versions of Ray differ in whether a cluster wants a token that nobody has asked for."""
+    return ray_token(os.environ) if os.environ.get("RAY_AUTH_MODE") == "token" else ""
+
+
 def look_at_everything(dashboard: Dashboard, client: JobClient) -> None:
     """Every view that there is of a cluster with one job that runs."""
-    http = RestClient(client.web_url)
+    http = RestClient(client.web_url, token())
     path = f"/jobs/{client.job_id}"
     source, window, *_ = [vertex["id"] for vertex in http.get(path).value["vertices"]]
     (manager, *_) = [each["id"] for each in http.get("/taskmanagers").value["taskmanagers"]]
@@ -211,12 +221,11 @@ def failed_once(target: str) -> Iterator[JobClient]:
     """A job that has checkpoints and a savepoint, has failed once and gone on."""
     with tempfile.TemporaryDirectory() as name:
         client = start(Path(name), target)
-        http, path = RestClient(client.web_url), f"/jobs/{client.job_id}"
         try:
-            eventually(lambda: http.get(f"{path}/checkpoints").value["counts"]["completed"] > 1, deadline_s=60)
+            eventually(lambda: client.checkpoints().counts.completed > 1, deadline_s=60)
             client.trigger_savepoint()
             (Path(name) / "fail").touch()
-            eventually(lambda: http.get(f"{path}/checkpoints").value["counts"]["restored"], deadline_s=60)
+            eventually(lambda: client.checkpoints().counts.restored, deadline_s=60)
             yield client
         finally:
             client.cancel()

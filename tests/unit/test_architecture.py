@@ -51,6 +51,7 @@ ROOMS = (
     "flinkray.functions",
     "flinkray.windows",
     "flinkray.rest",
+    "flinkray.metrics",
     # flinkray: connectors
     "flinkray.connectors",
     "flinkray.connectors.formats",
