@@ -124,14 +124,14 @@ def serve(run: Callable[[Order], tuple[Iterable[tuple[Any, ...]] | Result | None
     parser.add_argument("--mode", default="")
     given = parser.parse_args()
     order = Order(given.workload, given.rows, given.parallelism, given.purpose == "check", given.mode)
-    with _stdout_on_stderr():
+    with stdout_on_stderr():
         results, seconds = run(order)
         found = results if isinstance(results, Result) else checked_sum(order.workload, results or ())
     print(json.dumps({"count": found.count, "sum": found.sum, "seconds": seconds}), flush=True)
 
 
 @contextlib.contextmanager
-def _stdout_on_stderr() -> Iterator[None]:
+def stdout_on_stderr() -> Iterator[None]:
     """Sends standard output to standard error within the block, also that of libraries that write to file descriptor 1:
     stdout is for the one line."""
     sys.stdout.flush()

@@ -9,9 +9,10 @@ from pathlib import Path
 
 from hypothesis import strategies as st
 
+from benchmarks.nexmark.queries import QUERIES, table_statements
 from flinkray.errors import SqlError
 from flinkray.tables.binding.binder import execute_ddl
-from flinkray.tables.catalog import Catalog, UserFunction
+from flinkray.tables.catalog import Catalog
 from flinkray.tables.syntax.expressions import (
     ArrayOf,
     Between,
@@ -60,7 +61,6 @@ from flinkray.tables.syntax.queries import (
     TableReference,
     Values,
 )
-from flinkray.tables.types.logical import BIGINT
 
 DATA = Path(__file__).resolve().parent.parent / "data" / "sql"
 
@@ -264,8 +264,12 @@ def queries(draw: st.DrawFn, depth: int = 2) -> Query:
 def nexmark_catalog() -> Catalog:
     """Nexmark's tables and views."""
     catalog = Catalog()
-    statements = named_statements("nexmark.sql")
-    catalog.add_function(UserFunction("count_char", BIGINT))
-    for name in ("events", "person", "auction", "bid", "side_input", "bid_with_time"):
-        execute_ddl(catalog, statements[name])
+    for statement in table_statements().values():
+        execute_ddl(catalog, statement)
     return catalog
+
+
+def nexmark_statements() -> dict[str, str]:
+    """Nexmark's tables, views and queries by name, and those queries of `nexmark.sql`."""
+    queries = {query.name: query.sql for query in QUERIES.values()}
+    return {**table_statements(), **queries, **named_statements("nexmark.sql")}

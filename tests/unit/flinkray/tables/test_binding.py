@@ -16,9 +16,16 @@ from flinkray.tables.plans.tables import ColumnKind, Table
 from flinkray.tables.syntax import statements as syntax
 from flinkray.tables.syntax.parsing.parser import parse_statement
 from flinkray.tables.types.logical import BIGINT, INT, ROW, STRING, RowType
-from tests.support.sql import DATA, assert_stored_message, named_statements, nexmark_catalog, wrong_statements
+from tests.support.sql import (
+    DATA,
+    assert_stored_message,
+    named_statements,
+    nexmark_catalog,
+    nexmark_statements,
+    wrong_statements,
+)
 
-NEXMARK = named_statements("nexmark.sql")
+NEXMARK = nexmark_statements()
 NEXMARK_TYPES: dict[str, list[list[str]]] = json.loads((DATA / "nexmark_types.json").read_text())
 SCHEMAS = named_statements("schemas.sql")
 FLINK: dict[str, list[list[str]] | None] = json.loads((DATA / "schemas.json").read_text())

@@ -34,7 +34,7 @@ from flinkray.tables.plans.rules.projections import merge_projections, prune_col
 from flinkray.tables.plans.window_columns import is_window_aggregate, is_window_join, is_window_rank, window_columns
 from flinkray.tables.types.logical import BOOLEAN, INT
 from tests.support.plan_rows import Row, rows_of
-from tests.support.sql import named_statements, nexmark_catalog
+from tests.support.sql import nexmark_catalog, nexmark_statements
 
 TABLES = """
 CREATE TABLE t (a INT, b INT, c STRING);
@@ -154,7 +154,7 @@ def find(plan: Plan, kind: type[Any]) -> list[Any]:
 
 
 def nexmark(name: str) -> Plan:
-    return optimized(bind_query(nexmark_catalog(), named_statements("nexmark.sql")[name]))
+    return optimized(bind_query(nexmark_catalog(), nexmark_statements()[name]))
 
 
 # -- folding

@@ -22,12 +22,13 @@ from tests.support.sql import (
     EXPRESSIONS,
     assert_stored_message,
     named_statements,
+    nexmark_statements,
     queries,
     wrong_statements,
 )
 
 STATEMENTS = (DATA / "statements.sql").read_text()
-NEXMARK = named_statements("nexmark.sql")
+NEXMARK = nexmark_statements()
 WORDS = ["day_", "week", "key", "name", "type", "data", "first", "last", "plan", "state", "source", "session", "hop"]
 
 

@@ -1,0 +1,32 @@
+"""Nexmark's events as a source."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from benchmarks.nexmark.events import ALL_FIELDS, EventTimes, event_columns
+from flinkray import DataGenSource
+
+
+class NexmarkSource(DataGenSource):
+    """The first so many events of Nexmark; event n is the same in every run, whatever the parallelism.
+
+    Args:
+        events: how many; None: for ever.
+        times: when they happen.
+        fields: names of the columns that are made, as in `events.ALL_FIELDS`; the others are NULL. To make only what a
+            query reads takes a tenth of the time.
+        per_second: how many there are in a second of the clock; None: as many as can be made.
+        seed: of all random values.
+    """
+
+    def __init__(
+        self,
+        events: int | None = None,
+        times: EventTimes = EventTimes(),
+        *,
+        fields: Iterable[str] = ALL_FIELDS,
+        per_second: float | None = None,
+        seed: int = 0,
+    ) -> None:
+        super().__init__(event_columns(fields, times, seed), events, per_second)
