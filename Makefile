@@ -13,7 +13,7 @@ ARGS ?=
 FAST := not ray and not spark and not kafka and not postgres and not redis
 SEEDS ?= 50
 
-.PHONY: setup pipeline test test-fast simulate recovery flink-ui bench docs compat compat-oldest compat-newest wheel lint format types check clean
+.PHONY: setup pipeline test test-fast simulate recovery flink-ui bench nexmark docs compat compat-oldest compat-newest wheel lint format types check clean
 
 setup: $(INSTALLED)
 
@@ -62,6 +62,12 @@ bench: setup
 	$(BIN)/python -m pip install --quiet --editable ".[bench]"
 	$(BIN)/python -m benchmarks setup
 	$(BIN)/python -m benchmarks run $(ARGS)
+
+# Nexmark: answers beside Flink's and DuckDB's, then events a second beside Flink SQL. Needs Maven.
+nexmark: setup
+	$(BIN)/python -m pip install --quiet --editable ".[bench]"
+	$(BIN)/python -m benchmarks setup --engines flink-sql
+	$(BIN)/python -m benchmarks nexmark $(ARGS)
 
 # The documentation as a site in build/docs; a warning is an error.
 docs: setup

@@ -16,7 +16,8 @@ from rich.console import Console
 from benchmarks import special
 from benchmarks.comparison import Contender, Figures, Settings, compare, runner
 from benchmarks.definitions import BENCH_DIRECTORY
-from benchmarks.engines import ENGINES, NotSetUp, set_up
+from benchmarks.engines import ENGINES, NotSetUp, set_up, set_up_jars
+from benchmarks.nexmark.command import nexmark
 from benchmarks.process_tree import RunFailed
 from benchmarks.profiling import ProfilerUnavailable, profile
 from benchmarks.report import ChartUnavailable, append_lines, draw, print_table
@@ -34,6 +35,9 @@ _environments = click.option(
 
 @click.group(help=(__doc__ or "").splitlines()[0])
 def main() -> None: ...
+
+
+main.add_command(nexmark)
 
 
 @main.command("list")
@@ -54,6 +58,8 @@ def set_up_all(engines: str, environments: Path) -> None:
     for name in chosen(engines):
         try:
             set_up(ENGINES[name], environments)
+            if name == "flink-sql":
+                set_up_jars(environments)
             click.echo(f"{name}: ready")
         except NotSetUp as error:
             click.echo(str(error), err=True)

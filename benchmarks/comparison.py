@@ -43,6 +43,8 @@ class Figures:
     max: float | None
     cpu_s_per_million: float | None
     problem: str = ""
+    peak_mib: float | None = None
+    """The most memory of the process tree, where it was measured."""
 
 
 @dataclass

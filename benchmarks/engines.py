@@ -23,6 +23,13 @@ PINS = {
     "klein": ("ray-klein==0.1.0a2",),
 }
 NEEDS_JAVA = frozenset({"flink", "spark"})
+JARS = (
+    "org.apache.flink:flink-sql-parquet:2.3.0",
+    "org.apache.hadoop:hadoop-client-api:3.3.6",
+    "org.apache.hadoop:hadoop-client-runtime:3.3.6",
+)
+"""What Flink SQL reads Parquet with, which its wheel does not have; only Nexmark does."""
+_COPY_JAR = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy"
 
 
 @dataclass(frozen=True)
@@ -123,6 +130,28 @@ def set_up(engine: Engine, environments: Path = BENCH_DIRECTORY) -> None:
     except subprocess.CalledProcessError as error:
         raise NotSetUp(f"{engine.name}: {' '.join(error.cmd)} failed with {error.returncode}") from error
     marker.write_text("\n".join(pins))
+
+
+def set_up_jars(environments: Path = BENCH_DIRECTORY) -> Path:
+    """The directory of `JARS`, which Maven fetches unless they are there.
+
+    Raises:
+        NotSetUp: there is no Maven, or it fails.
+    """
+    directory = environments / "flink-jars"
+    for jar in JARS:
+        _, artifact, version = jar.split(":")
+        if (directory / f"{artifact}-{version}.jar").exists():
+            continue
+        maven = shutil.which("mvn")
+        if maven is None:
+            raise NotSetUp(f"flink-sql needs {jar} to read Parquet: install Maven, or put it into {directory}")
+        command = [maven, "-q", "-B", _COPY_JAR, f"-Dartifact={jar}", f"-DoutputDirectory={directory}"]
+        try:
+            subprocess.run(command, check=True)
+        except subprocess.CalledProcessError as error:
+            raise NotSetUp(f"flink-sql: {' '.join(command)} failed with {error.returncode}") from error
+    return directory
 
 
 def _java_home(python: Path) -> str:

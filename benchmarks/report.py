@@ -14,6 +14,7 @@ from rich.table import Table
 
 from benchmarks.comparison import Figures
 from benchmarks.engines import ENGINES
+from benchmarks.nexmark.queries import QUERIES
 from benchmarks.workloads.catalog import THROUGHPUT
 
 COLUMNS = ("workload", "engine", "mode", "rows", "median", "min - max", "unit", "CPU s per million", "of flinkray")
@@ -128,7 +129,7 @@ def _draw_dots(pyplot: Any, times: dict[tuple[str, str], float], path: Path) -> 
     axes.set_xscale("log")
     axes.set_xlim(left=0.7)
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:,g}×")
-    axes.set_yticks(range(len(workloads)), [f"{THROUGHPUT[name].title}  {name}" for name in workloads])
+    axes.set_yticks(range(len(workloads)), [f"{_title(name)}  {name}" for name in workloads])
     axes.set_ylim(-0.5, len(workloads) - 0.3)
     axes.grid(alpha=0.3)
     axes.spines[["top", "right", "left"]].set_visible(False)
@@ -140,6 +141,10 @@ def _draw_dots(pyplot: Any, times: dict[tuple[str, str], float], path: Path) -> 
         figure.savefig(each)
     pyplot.close(figure)
     return written
+
+
+def _title(workload: str) -> str:
+    return QUERIES[workload].work.partition(":")[0] if workload in QUERIES else THROUGHPUT[workload].title
 
 
 def labelled_below(times: Mapping[tuple[str, str], float]) -> set[tuple[str, str]]:

@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import hashlib
 import json
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 from benchmarks.nexmark.queries import Query
@@ -20,6 +22,7 @@ Answer = Counter[str]
 
 _SHORT = 24
 """Longer texts are kept as checksums, so that answers can be stored; no shorter than the text of a time."""
+_STORED_ROWS = 60
 _SHOWN = 3
 
 
@@ -62,6 +65,12 @@ def folded(changes: Iterable[Change], query: Query) -> Answer:
     return +found
 
 
+def written(path: Path, query: Query) -> Answer:
+    """The answer whose changes are in a file, a JSON array of kind and row in each line; errors as of `folded`."""
+    with path.open() as file:
+        return folded(map(json.loads, file), query)
+
+
 def _upserted(changes: Iterable[Change], query: Query) -> Answer:
     rows: dict[tuple[Any, ...], str] = {}
     for kind, row in changes:
@@ -71,6 +80,14 @@ def _upserted(changes: Iterable[Change], query: Query) -> Answer:
         else:
             rows[key] = row_text(row, query)
     return Counter(rows.values())
+
+
+def stored(answer: Answer) -> list[str] | str:
+    """An answer as a small file keeps it: its rows, or of many rows how many there are and a checksum of them."""
+    rows = sorted(answer.elements())
+    if len(rows) <= _STORED_ROWS:
+        return rows
+    return f"{len(rows)} rows, SHA-256 {hashlib.sha256(chr(10).join(rows).encode()).hexdigest()}"
 
 
 def difference(found: Answer, expected: Answer) -> str:

@@ -38,7 +38,8 @@ IN_ITS_WORDS = {
         SELECT *, sum(is_new) OVER (PARTITION BY bidder ORDER BY dateTime) AS number FROM (
         SELECT *, coalesce(dateTime - lag(dateTime) OVER (PARTITION BY bidder ORDER BY dateTime)
             >= INTERVAL '10 seconds', TRUE)::INT AS is_new FROM bid)) GROUP BY bidder, number""",
-    "q13": "SELECT B.auction, B.bidder, B.price, B.dateTime, S.value FROM bid B JOIN side_input S ON B.auction % 10000 = S.key",
+    "q13": """SELECT B.auction, B.bidder, B.price, B.dateTime, S.value FROM bid B
+        JOIN side_input S ON B.auction % 10000 = S.key""",
     "q17": """SELECT auction, DATE_FORMAT(dateTime, 'yyyy-MM-dd'), count(*), count(*) FILTER (price < 10000),
         count(*) FILTER (price >= 10000 AND price < 1000000), count(*) FILTER (price >= 1000000), min(price),
         max(price), CAST(trunc(avg(price)) AS BIGINT), CAST(sum(price) AS BIGINT) FROM bid GROUP BY ALL""",

@@ -47,23 +47,28 @@ CHANNELS = 10_000
 """Besides the hot ones, which have half of the bids."""
 HOT_CHANNELS = ("Google", "Facebook", "Baidu", "Apple")
 
-_STATES = pa.array("AZ,CA,ID,OR,WA,WY".split(","))
+_STATES = pa.array(("AZ", "CA", "ID", "OR", "WA", "WY"))
 _CITIES = pa.array(
-    "Phoenix,Los Angeles,San Francisco,Boise,Portland,Bend,Redmond,Seattle,Kent,Cheyenne".split(",")
+    (
+        *("Phoenix", "Los Angeles", "San Francisco", "Boise", "Portland"),
+        *("Bend", "Redmond", "Seattle", "Kent", "Cheyenne"),
+    )
 )
-_FIRST_NAMES = pa.array("Peter,Paul,Luke,John,Saul,Vicky,Kate,Julie,Sarah,Deiter,Walter".split(","))
-_LAST_NAMES = pa.array("Shultz,Abrams,Spencer,White,Bartels,Walton,Smith,Jones,Noris".split(","))
+_FIRST_NAMES = pa.array(
+    ("Peter", "Paul", "Luke", "John", "Saul", "Vicky", "Kate", "Julie", "Sarah", "Deiter", "Walter")
+)
+_LAST_NAMES = pa.array(("Shultz", "Abrams", "Spencer", "White", "Bartels", "Walton", "Smith", "Jones", "Noris"))
 _TIME = pa.timestamp("ms")
 
-# Of each random value of an event. Part of what the events are: another seed makes other ones.
-_SEEDS = {
-    name: 1 + place
-    for place, name in enumerate(
-        "name surname email email_length host host_length card city state person_extra person_extra_length item "
-        "item_length auction_extra auction_extra_length bid_extra bid_extra_length description description_length initial reserve expires seller is_hot_seller category auction is_hot_auction "
-        "bidder is_hot_bidder price channel is_hot_channel url1 url2 url3 has_channel_id".split()
-    )
-}
+_RANDOM = (
+    *("name", "surname", "email", "email_length", "host", "host_length", "card", "city", "state"),
+    *("person_extra", "person_extra_length", "item", "item_length", "description", "description_length"),
+    *("auction_extra", "auction_extra_length", "initial", "reserve", "expires", "seller", "is_hot_seller", "category"),
+    *("bid_extra", "bid_extra_length", "auction", "is_hot_auction", "bidder", "is_hot_bidder", "price"),
+    *("channel", "is_hot_channel", "url1", "url2", "url3", "has_channel_id"),
+)
+"""The random values of events, by whose place here they are seeded: another order makes other events."""
+_SEEDS = {name: 1 + place for place, name in enumerate(_RANDOM)}
 
 FIELDS: dict[str, dict[str, pa.DataType]] = {
     "person": {
@@ -104,6 +109,9 @@ class EventTimes:
 
     def of(self, numbers: Longs) -> Longs:
         return self.first_ms + numbers * 1000 // self.per_second
+
+
+TIMES = EventTimes()
 
 
 @dataclass(frozen=True)
@@ -158,7 +166,7 @@ def _places(numbers: Longs) -> tuple[Longs, Longs]:
 
 
 def event_columns(
-    fields: Iterable[str] = ALL_FIELDS, times: EventTimes = EventTimes(), seed: int = 0
+    fields: Iterable[str] = ALL_FIELDS, times: EventTimes = TIMES, seed: int = 0
 ) -> dict[str, Callable[[Longs], pa.Array]]:
     """The columns of all events, by name, as functions from events' numbers to values.
 
@@ -176,9 +184,11 @@ def event_columns(
     return columns
 
 
-def events(numbers: Longs, times: EventTimes = EventTimes(), seed: int = 0) -> pa.RecordBatch:
+def events(numbers: Longs, times: EventTimes = TIMES, seed: int = 0) -> pa.RecordBatch:
     """The events of these numbers, with all of their values."""
-    return pa.RecordBatch.from_pydict({name: make(numbers) for name, make in event_columns(ALL_FIELDS, times, seed).items()})
+    return pa.RecordBatch.from_pydict(
+        {name: make(numbers) for name, make in event_columns(ALL_FIELDS, times, seed).items()}
+    )
 
 
 # -- the values of events of one kind
@@ -313,7 +323,9 @@ def _channels(seed: int) -> tuple[pa.Array, pa.Array]:
     url = pc.binary_join_element_wise("https://www.nexmark.com", *parts, "item.htm?query=1", "/")
     mixed = (bits(numbers, seed + _SEEDS["has_channel_id"]) >> np.uint64(33)).view(np.int64)
     has_id = (below(numbers, seed + _SEEDS["has_channel_id"], 10) > 0) & (numbers < CHANNELS)
-    ids = pc.if_else(from_numpy(has_id), pc.binary_join_element_wise("&channel_id=", from_numpy(mixed).cast(pa.string()), ""), "")
+    ids = pc.if_else(
+        from_numpy(has_id), pc.binary_join_element_wise("&channel_id=", from_numpy(mixed).cast(pa.string()), ""), ""
+    )
     names = [f"channel-{number}" for number in range(CHANNELS)]
     return pa.array([*names, *HOT_CHANNELS]), pc.binary_join_element_wise(url, ids, "")
 

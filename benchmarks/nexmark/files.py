@@ -7,6 +7,7 @@ it has one row group, as what reads a group after another in parallel would see 
 from __future__ import annotations
 
 import os
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -15,17 +16,17 @@ import pyarrow.parquet as pq
 
 from benchmarks.definitions import BENCH_DIRECTORY
 from benchmarks.nexmark.events import EventTimes, events
-from benchmarks.nexmark.queries import SIDE_INPUT_ROWS
 from benchmarks.nexmark.random_values import Longs
 
 _EVENTS_AT_ONCE = 100_000
+_LOOKED_AT = 100
 
 
-def event_files(
-    count: int, per_second: int, files: int, directory: Path = BENCH_DIRECTORY / "nexmark"
-) -> Path:
+def event_files(count: int, per_second: int, files: int, directory: Path = BENCH_DIRECTORY / "nexmark") -> Path:
     """A directory with the first `count` events, at so many a second, in so many files."""
-    target = directory / f"{count}-at-{per_second}-in-{files}"
+    # What the generator makes is part of the name, so that no file outlives a change of it.
+    version = zlib.crc32(events(np.arange(_LOOKED_AT)).serialize())
+    target = directory / f"{count}-at-{per_second}-in-{files}-{version:08x}"
     if not target.exists():
         partial = target.with_suffix(f".{os.getpid()}")
         partial.mkdir(parents=True)
@@ -40,12 +41,3 @@ def _write(path: Path, numbers: Longs, per_second: int) -> None:
     table = pa.Table.from_batches([events(part, EventTimes(per_second)) for part in parts])
     # Within rows Flink reads times of this old form only.
     pq.write_table(table, path, row_group_size=len(numbers), use_deprecated_int96_timestamps=True)
-
-
-def side_input_file(directory: Path = BENCH_DIRECTORY / "nexmark") -> Path:
-    """A CSV file without a header, of the pairs (n, text of n)."""
-    path = directory / "side_input.csv"
-    if not path.exists():
-        directory.mkdir(parents=True, exist_ok=True)
-        path.write_text("".join(f"{number},{number}\n" for number in range(SIDE_INPUT_ROWS)))
-    return path

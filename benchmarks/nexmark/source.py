@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from benchmarks.nexmark.events import ALL_FIELDS, EventTimes, event_columns
+from benchmarks.nexmark.events import ALL_FIELDS, TIMES, EventTimes, event_columns
 from flinkray import DataGenSource
 
 
@@ -23,7 +23,7 @@ class NexmarkSource(DataGenSource):
     def __init__(
         self,
         events: int | None = None,
-        times: EventTimes = EventTimes(),
+        times: EventTimes = TIMES,
         *,
         fields: Iterable[str] = ALL_FIELDS,
         per_second: float | None = None,

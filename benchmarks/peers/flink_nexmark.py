@@ -1,7 +1,7 @@
 """Nexmark in Flink SQL. Run in the virtual environment of apache-flink.
 
-    python -m benchmarks.peers.flink_nexmark time 2 FILES q5          # prints {"seconds": ...}
-    python -m benchmarks.peers.flink_nexmark check 1 FILES q4 q5 ...  # writes the changes of each to FILES-flink/q4.json
+python -m benchmarks.peers.flink_nexmark time 2 FILES q5          # prints {"seconds": ...}
+python -m benchmarks.peers.flink_nexmark check 2 FILES q4 q5 ...  # writes the changes of each to FILES-flink/q4.json
 """
 
 from __future__ import annotations
@@ -9,15 +9,22 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import time
+from collections.abc import Sequence
+from datetime import datetime
+from decimal import Decimal
 from pathlib import Path
+from typing import Any, BinaryIO
 
 from pyflink.table import EnvironmentSettings, TableDescriptor, TableEnvironment
 
-from benchmarks.definitions import stdout_on_stderr
 from benchmarks.nexmark.answers import value_text
 from benchmarks.nexmark.queries import QUERIES, TABLES, table_statements
+from benchmarks.peers.printed import stdout_to_file
 
+ROW = re.compile(r"(?:\d+> )?([+-][IUD])\[(.*)\]")
+"""A printed row, such as "2> +U[7, 3]"."""
 JARS = "FLINK_NEXMARK_JARS"
 """Names the directory of the jars that read Parquet, which the wheel does not have."""
 SETTINGS = {
@@ -48,13 +55,33 @@ def environment(parallelism: int, files: Path) -> TableEnvironment:
     return env
 
 
-def check(env: TableEnvironment, name: str, target: Path) -> None:
+def check(env: TableEnvironment, name: str, printed: BinaryIO, target: Path) -> None:
     """Writes the changes of a query, a JSON array of kind and values in each line."""
-    kinds = ("+I", "-U", "+U", "-D")
-    with env.sql_query(QUERIES[name].sql).execute().collect() as rows, (target / f"{name}.json").open("w") as file:
-        for row in rows:
-            values = [value_text(value) for value in row]
-            file.write(json.dumps([kinds[row.get_row_kind().value], values], ensure_ascii=False) + "\n")
+    table = env.sql_query(QUERIES[name].sql)
+    kinds = [str(each) for each in table.get_schema().get_field_data_types()]
+    printed.seek(0, os.SEEK_END)
+    start = printed.tell()
+    table.execute_insert(TableDescriptor.for_connector("print").build()).wait()
+    printed.seek(start)
+    partial = target / f"{name}.part"
+    with partial.open("w") as file:
+        for line in printed.read().decode().splitlines():
+            row = ROW.fullmatch(line)
+            if row is not None:
+                values = [value_of(text, kind) for text, kind in zip(row[2].split(", "), kinds, strict=True)]
+                file.write(json.dumps([row[1], values], ensure_ascii=False) + "\n")
+    partial.rename(target / f"{name}.json")
+
+
+def value_of(text: str, kind: str) -> Any:
+    """A printed value as JSON has it; `kind` is its type. No text of the events has a comma, or is "null"."""
+    if text == "null":
+        return None
+    if kind.startswith(("BIGINT", "INT")):
+        return int(text)
+    if kind.startswith("DECIMAL"):
+        return value_text(Decimal(text))
+    return value_text(datetime.fromisoformat(text) if kind.startswith("TIMESTAMP") else text)
 
 
 def timed(env: TableEnvironment, name: str) -> float:
@@ -73,20 +100,25 @@ def main() -> None:
     parser.add_argument("queries", nargs="+", choices=list(QUERIES))
     given = parser.parse_args()
     files = given.files.resolve()
-    printed = {}
-    with stdout_on_stderr():
+    with stdout_to_file() as printed:
         env = environment(given.parallelism, files)
-        target = files.with_name(f"{files.name}-flink")
-        target.mkdir(exist_ok=True)
-        for name in given.queries:
-            if given.purpose == "check":
-                try:
-                    check(env, name, target)
-                except Exception as error:
-                    printed[name] = str(error)[-2000:]
-            else:
-                printed = {"seconds": timed(env, name)}
-    print(json.dumps(printed), flush=True)
+        if given.purpose == "time":
+            result = {"seconds": timed(env, given.queries[0])}
+        else:
+            result = check_all(env, given.queries, printed, files.with_name(f"{files.name}-flink"))
+    print(json.dumps(result), flush=True)
+
+
+def check_all(env: TableEnvironment, names: Sequence[str], printed: BinaryIO, target: Path) -> dict[str, str]:
+    """Writes the changes of each query; what was wrong with those that have none, by name."""
+    target.mkdir(exist_ok=True)
+    problems = {}
+    for name in names:
+        try:
+            check(env, name, printed, target)
+        except Exception as error:
+            problems[name] = str(error)[-2000:]
+    return problems
 
 
 if __name__ == "__main__":

@@ -21,7 +21,6 @@ from tests.support.sql import (
     DATA,
     EXPRESSIONS,
     assert_stored_message,
-    named_statements,
     nexmark_statements,
     queries,
     wrong_statements,
