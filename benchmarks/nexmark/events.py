@@ -243,7 +243,8 @@ class _Values:
 
 
 def _bytes(*columns: pa.Array) -> Longs:
-    return sum((pc.binary_length(each).to_numpy().astype(np.int64) for each in columns), np.int64(0))  # type: ignore[return-value]
+    lengths: Longs = np.sum([pc.binary_length(each).to_numpy() for each in columns], axis=0, dtype=np.int64)
+    return lengths
 
 
 def _moments(made: _Values) -> pa.Array:

@@ -35,7 +35,7 @@ def bits(numbers: Longs, seed: int) -> npt.NDArray[np.uint64]:
 
 def below(numbers: Longs, seed: int, limit: Longs | int) -> Longs:
     """A whole number from 0 to below `limit`, which is below 2**31."""
-    high = (bits(numbers, seed) >> np.uint64(33)).view(np.int64)
+    high: Longs = (bits(numbers, seed) >> np.uint64(33)).view(np.int64)
     high *= limit
     high >>= 31
     return high
@@ -45,7 +45,8 @@ def prices(numbers: Longs, seed: int) -> Longs:
     """Prices from 100 to 100,000,000, as many from 100 to 1,000 as from 1,000 to 10,000."""
     unit = (bits(numbers, seed) >> np.uint64(11)).astype(np.float64)
     unit *= 6 * np.log(10) * 2.0**-53
-    return np.rint(np.exp(unit, out=unit) * 100).astype(np.int64)
+    found: Longs = np.rint(np.exp(unit) * 100).astype(np.int64)
+    return found
 
 
 def texts(numbers: Longs, seed: int, lengths: Longs, longest: int, alphabet: Characters = LETTERS) -> pa.Array:
