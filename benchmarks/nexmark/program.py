@@ -18,6 +18,7 @@ from flinkray.tables.lowering.refusals import refusal
 from flinkray.tables.plans.expressions import Plan
 from flinkray.tables.plans.nodes import WatermarkAssigner
 from flinkray.tables.plans.rules.order import optimized
+from flinkray.tables.plans.rules.row_fields import fields_read
 from flinkray.tables.syntax.parsing.parser import parse_statement
 from flinkray.tables.syntax.statements import QueryStatement
 from flinkray.tables.types.arrow import stored_schema
@@ -58,6 +59,7 @@ def query_stream(env: StreamExecutionEnvironment, query: Query, events: Source) 
         SqlUnsupportedError: it cannot be executed yet; says why.
     """
     statement, plan = query_plan(query)
+    events = events.reading(fields_read(plan)[catalog().path(("events",))])
     side_input = pa.table({"key": range(SIDE_INPUT_ROWS), "value": [str(each) for each in range(SIDE_INPUT_ROWS)]})
     streams = {
         "events": env.from_source(events, WatermarkStrategy.no_watermarks(), "events"),

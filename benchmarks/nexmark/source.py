@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from benchmarks.nexmark.events import ALL_FIELDS, TIMES, EventTimes, event_columns
-from flinkray import DataGenSource
+from flinkray import DataGenSource, Source
 
 
 class NexmarkSource(DataGenSource):
@@ -30,3 +30,9 @@ class NexmarkSource(DataGenSource):
         seed: int = 0,
     ) -> None:
         super().__init__(event_columns(fields, times, seed), events, per_second)
+        self._settings = (events, times, per_second, seed)
+
+    def reading(self, fields: frozenset[str]) -> Source:
+        events, times, per_second, seed = self._settings
+        asked = {known for known in ALL_FIELDS if known in fields or known.partition(".")[0] in fields}
+        return NexmarkSource(events, times, fields=asked, per_second=per_second, seed=seed)

@@ -239,6 +239,16 @@ class Source(ABC):
         """Whether its batches may have `kinds`, since its rows update and delete earlier ones."""
         return False
 
+    def reading(self, fields: frozenset[str]) -> Source:
+        """The source for who looks at some columns only: it may give null in place of all others.
+
+        Args:
+            fields: names of columns, and `column.field` of fields of rows, at any depth.
+        Returns:
+            A source with the same columns; this one where nothing would be saved.
+        """
+        return self
+
     def prepare(self) -> Source:
         """Called in the driver once per submission, before anything is shipped; gives the source to ship.
 

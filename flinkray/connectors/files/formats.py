@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from pyarrow import fs
 
 from flinkray.connectors.files.inferred_types import filled, has_unknown
+from flinkray.connectors.files.partial_rows import columns_to_read, with_nulls
 from flinkray.connectors.formats.json_lines import from_json_lines, infer_json_schema
 from flinkray.errors import InvalidProgramError
 from flinkray.types.records import SCALAR_COLUMN, Kind
@@ -77,9 +78,16 @@ class FileFormat(ABC):
 
 
 class ParquetFiles(FileFormat):
-    """Parquet files: a split is a range of row groups."""
+    """Parquet files: a split is a range of row groups.
+
+    Args:
+        fields: what is read, as in `columns_to_read`; the rest is null. None: all.
+    """
 
     shows_types = True
+
+    def __init__(self, fields: frozenset[str] | None = None) -> None:
+        self._fields = fields
 
     def schema(self, system: fs.FileSystem, path: str) -> pa.Schema:
         with system.open_input_file(path) as file:
@@ -97,7 +105,10 @@ class ParquetFiles(FileFormat):
             parquet = pq.ParquetFile(file)
             groups = range(split.start, parquet.num_row_groups if split.stop is None else split.stop)
             names = _present(parquet.schema_arrow.names, schema)
-            batches = parquet.iter_batches(batch_rows, groups, names, use_threads=False)
+            paths = names if self._fields is None else columns_to_read(names, self._fields)
+            batches = parquet.iter_batches(batch_rows, groups, paths, use_threads=False)
+            if self._fields is not None:
+                batches = (with_nulls(batch, schema, names) for batch in batches)
             yield from _from_row(batches, split, batch_rows)
 
 

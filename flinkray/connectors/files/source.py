@@ -18,6 +18,7 @@ from flinkray.connectors.files.formats import (
     CsvFiles,
     FileFormat,
     FileSplit,
+    ParquetFiles,
     format_of,
     refuse_ambiguous,
 )
@@ -88,6 +89,8 @@ class FileSource(Source):
         self._columns = columns
         self._delimiter = delimiter
         self._filesystem = filesystem
+        self._fields: frozenset[str] | None = None
+        """What is read of the columns; None: all."""
         self._schema: pa.Schema | None = None
         self._splits: list[tuple[FileSplit, int | None]] | None = None
         """The splits, each with its bytes where it is a whole file and its size is known; None: not listed yet."""
@@ -105,9 +108,7 @@ class FileSource(Source):
 
     def prepare(self) -> Source:
         """The source with its files listed and cut into splits, as they are now."""
-        prepared = FileSource(
-            self._paths, self._format_name, self._declared, self._columns, self._delimiter, self._filesystem
-        )
+        prepared = self._copy()
         prepared._schema = self.output_type.schema if self.output_type else None
         format = prepared._format()
         prepared._splits = []
@@ -118,6 +119,19 @@ class FileSource(Source):
                 split = FileSplit(f"{path}#{start}", path, system, start, stop)
                 prepared._splits.append((split, size if size and len(parts) == 1 else None))
         return prepared
+
+    def reading(self, fields: frozenset[str]) -> Source:
+        """Of Parquet, whose columns and fields of rows lie apart, the rest is not decoded."""
+        other = self._copy()
+        other._fields = fields
+        return other
+
+    def _copy(self) -> FileSource:
+        other = FileSource(
+            self._paths, self._format_name, self._declared, self._columns, self._delimiter, self._filesystem
+        )
+        other._fields = self._fields
+        return other
 
     def create_enumerator(self, context: SplitEnumeratorContext, restored: Any = None) -> SplitEnumerator:
         if restored is not None:
@@ -134,6 +148,8 @@ class FileSource(Source):
         if self._format_name is None:  # once: all files are listed for it
             self._format_name = self._first_format()
         format = FORMATS[self._format_name]
+        if format is ParquetFiles:
+            return ParquetFiles(self._fields)
         return CsvFiles(self._delimiter) if format is CsvFiles else format()
 
     def _first_format(self) -> str:

@@ -11,6 +11,7 @@ from flinkray.tables.plans.rules.join_keys import split_join_conditions
 from flinkray.tables.plans.rules.predicates import push_predicates_down
 from flinkray.tables.plans.rules.projections import merge_projections, prune_columns
 from flinkray.tables.plans.rules.ranks import find_ranks
+from flinkray.tables.plans.rules.row_fields import take_fields_early
 from flinkray.tables.plans.rules.subqueries import subqueries_as_joins
 
 Rule = Callable[[Plan], Plan]
@@ -23,8 +24,9 @@ RULES: tuple[Rule, ...] = (
     split_join_conditions,  # sees the conditions that have come down to the joins
     find_ranks,  # sees conditions on row numbers that have come down to their windows
     merge_projections,
-    prune_columns,  # last: what no rule needs any more is not read
+    prune_columns,  # late: what no rule needs any more is not read
     merge_projections,
+    take_fields_early,  # sees projections as they stay
 )
 
 

@@ -50,6 +50,25 @@ def test_every_format_is_read_as_it_was_written(tmp_path: Path, format: str) -> 
     assert {batch.record_type for batch in batches} == {source.output_type}
 
 
+def test_of_parquet_only_the_fields_that_are_looked_at_are_read_and_the_others_are_null(tmp_path: Path) -> None:
+    person = pa.struct({"name": pa.string(), "home": pa.struct({"city": pa.string(), "zip": pa.int64()})})
+    ada, nobody = {"name": "Ada", "home": {"city": "Oslo", "zip": 1}}, {"name": None, "home": None}
+    schema = pa.schema({"n": pa.int64(), "person": person, "more": pa.string()})
+    pq.write_table(pa.table({"n": [1, 2, 3], "person": [ada, None, nobody]}, schema=schema.remove(2)), tmp_path / "a")
+    pq.write_table(pa.table({"n": [4], "person": [ada], "more": ["x"]}, schema=schema), tmp_path / "b")
+    for fields, expected in (
+        ({"person.home.zip"}, [None, {"name": None, "home": {"city": None, "zip": 1}}, None]),
+        ({"n", "person.name"}, [4, {"name": "Ada", "home": None}, None]),
+        ({"person", "more"}, [None, ada, "x"]),
+    ):
+        source = FileSource([tmp_path / "a", tmp_path / "b"], "parquet", schema=schema).reading(frozenset(fields))
+        assert source.output_type == FileSource(tmp_path / "b", "parquet").output_type
+        rows = table_of(read(source)).to_pylist()
+        assert [list(row.values()) for row in rows][3] == expected
+        assert [row["person"] is None for row in rows] == [False, True, False, False]
+    assert table_of(read(source.reading(frozenset({"other"})))).num_rows == 4
+
+
 def test_a_csv_field_is_null_where_it_is_empty_or_na_and_not_quoted(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text('n,word\n1,\nNA,""\n3,NA\n4,"NA"\n')
     assert table_of(read(FileSource(tmp_path / "a.csv"))).to_pydict() == {
