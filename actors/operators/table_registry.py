@@ -18,4 +18,12 @@ def create_table_operator(factory: TableFactory) -> Operator:
             from actors.operators.tables.ranks.rank import RankOperator
 
             return RankOperator(factory)
+        case factories.SortFactory():
+            from actors.operators.tables.ranks.sort import SortOperator
+
+            return SortOperator(factory)
+        case factories.NormalizeFactory():
+            from actors.operators.tables.ranks.normalize import NormalizeOperator
+
+            return NormalizeOperator(factory)
     raise TypeError(f"no operator is registered for {type(factory).__name__}")

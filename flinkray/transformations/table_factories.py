@@ -28,3 +28,17 @@ class RankFactory(TableFactory, frozen=True, kw_only=True):
     """Whether the rank is the last column of the results."""
     latest_first: bool = False
     """Whether of rows that are equal in the order the one that came last is the first."""
+
+
+class SortFactory(TableFactory, frozen=True, kw_only=True):
+    """All rows in an order."""
+
+    order: tuple[SortKey, ...]
+    time: int | None
+    """The column of event times that comes first in the order, so that rows can be given as time goes on; None: rows
+    come in the order of their processing time, or this is batch mode."""
+
+
+class NormalizeFactory(TableFactory, frozen=True, kw_only=True):
+    """The last row of each key, of changes that say only what a row is now: each update gets the row as it was before
+    it, and each deletion the row that it deletes, of which it may have the key alone."""

@@ -10,10 +10,12 @@ import duckdb
 import pyarrow as pa
 import pytest
 
+from flinkray import Row
+from flinkray.errors import SqlUnsupportedError
 from flinkray.types.rows import RowKind
 from tests.support.jobs import environment
 from tests.support.tables import Change, fold, random_table_changes
-from tests.support.whole_jobs import rows_of
+from tests.support.whole_jobs import in_order, rows_of
 
 KINDS = ("+I", "-U", "+U", "-D")
 RANKED = "SELECT *, {call}() OVER (PARTITION BY k ORDER BY {order}) AS r FROM t"
@@ -67,3 +69,12 @@ def test_the_first_rows_are_those_of_duckdb(runs: str) -> None:
         found[name] = [(0, tuple(row)) if is_batch else (KINDS.index(row.op), tuple(row)[:-1]) for row in rows]
         found[name].sort(key=lambda change: change[0] in (RowKind.UPDATE_BEFORE.value, RowKind.DELETE.value))
     assert {name: fold(rows) for name, rows in found.items()} == expected(given)
+
+
+def test_in_batch_mode_all_rows_are_sorted_and_a_stream_is_told_that_it_cannot_be() -> None:
+    data = pa.table({"n": [3, None, 1, 2], "word": ["c", "d", "a", "b"]})
+    sql = "SELECT word FROM {t} ORDER BY n DESC"
+    env = environment({"execution.runtime-mode": "batch"})
+    assert in_order(env.sql(sql, t=data)) == [Row(word=each) for each in "cbad"]
+    with pytest.raises(SqlUnsupportedError, match=r"ORDER BY: a stream has no end(.|\n)*ORDER BY n DESC\n +\^"):
+        environment().sql(sql, t=data)

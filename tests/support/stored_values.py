@@ -107,7 +107,7 @@ from flinkray.tables.types.logical import (
 )
 from flinkray.testing.scripted_source import Script
 from flinkray.transformations.operator_factories import CalcFactory
-from flinkray.transformations.table_factories import DeduplicateFactory, RankFactory
+from flinkray.transformations.table_factories import DeduplicateFactory, NormalizeFactory, RankFactory, SortFactory
 from flinkray.types.changelogs import INSERTS
 from flinkray.types.object_type import PICKLED
 from flinkray.types.records import JobId, Timestamp
@@ -178,6 +178,8 @@ def examples() -> dict[str, Any]:
             RankFactory(
                 input_rows=(SQL_ROW,), rows=SQL_ROW, takes=(INSERTS,), kind="RANK", order=(SortKey(0),), first=1, last=2
             ),
+            SortFactory(input_rows=(SQL_ROW,), rows=SQL_ROW, takes=(INSERTS,), order=(), time=None),
+            NormalizeFactory(input_rows=(SQL_ROW,), rows=SQL_ROW, takes=(INSERTS,)),
         ],
         "sources one after another": HybridEnumeratorState(1, (), {0: ()}, (HybridSplit(0, KafkaSplit("t", 0, 1)),)),
         "constants of SQL": [

@@ -24,10 +24,15 @@ from flinkray.types.records import Millis
 
 
 class Unexecutable(Exception):
-    """A node of a plan that nothing executes yet."""
+    """A node of a plan that nothing executes yet.
 
-    def __init__(self, plan: Plan) -> None:
+    Args:
+        reason: why not, and the way out; "": it may be executed some day.
+    """
+
+    def __init__(self, plan: Plan, reason: str = "") -> None:
         self.plan = plan
+        self.reason = reason
         super().__init__(type(plan).__name__)
 
 
@@ -117,7 +122,7 @@ class Lowering(ABC):
             name=name,
             description=description,
             factory=factory,
-            input_transformations=tuple(map(_keyed, inputs, selectors)),
+            input_transformations=tuple(map(keyed, inputs, selectors)),
             keys=tuple(selectors),
         )
 
@@ -126,5 +131,6 @@ def _to_one(rows: Transformation) -> Transformation:
     return PartitionTransformation(name="Partition GLOBAL", input=rows, partitioner=GlobalPartitioner())
 
 
-def _keyed(rows: Transformation, key: ColumnKey) -> Transformation:
+def keyed(rows: Transformation, key: ColumnKey) -> Transformation:
+    """The rows, those with the same key in one subtask."""
     return PartitionTransformation(name=f"Key by {key}", input=rows, partitioner=KeyGroupPartitioner(key))

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from flinkray.tables.lowering.calc import calc, values, with_names
 from flinkray.tables.lowering.contract import Lowering, Unexecutable
-from flinkray.tables.lowering.ranks import deduplicated, limited, ranked
+from flinkray.tables.lowering.ranks import deduplicated, is_to_normalize, limited, normalized, ranked, sorted_rows
 from flinkray.tables.plans.expressions import OuterColumn, Plan, Subquery, expressions_of, walk
-from flinkray.tables.plans.nodes import Deduplicate, Filter, Limit, Project, Rank, Scan, SetOperation, Values
+from flinkray.tables.plans.nodes import Deduplicate, Filter, Limit, Project, Rank, Scan, SetOperation, Sort, Values
 from flinkray.transformations.transformation import Transformation, UnionTransformation
 
 
 class PlanLowering(Lowering):
     """Makes the transformations of plans."""
+
+    def scanned(self, scan: Scan, before: bool) -> Transformation:
+        rows = super().scanned(scan, before)
+        if self.options.is_batch or not is_to_normalize(scan.table, before):
+            return rows
+        return normalized(scan, rows, self, before)
 
     def lowered(self, plan: Plan, before: bool) -> Transformation:
         if any(isinstance(each, OuterColumn | Subquery) for found in expressions_of(plan) for each in walk(found)):
@@ -30,4 +36,6 @@ class PlanLowering(Lowering):
                 return ranked(plan, self, before)
             case Limit():
                 return limited(plan, self, before)
+            case Sort():
+                return sorted_rows(plan, self, before)
         raise Unexecutable(plan)

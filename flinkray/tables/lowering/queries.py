@@ -46,7 +46,7 @@ def planned(
     try:
         transformation = PlanLowering(tables, options).of(plan)
     except Unexecutable as error:
-        raise refusal(error.plan, statement, query) from None
+        raise refusal(error, statement, query) from None
     return transformation, RecordType(Kind.ROW, stored_schema(plan.row_type))
 
 

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from flinkray.tables.lowering.contract import Lowering, Unexecutable
+from flinkray.tables.lowering.calc import added, columns_of_rows
+from flinkray.tables.lowering.contract import Lowering, Unexecutable, keyed
 from flinkray.tables.plans.explain import keys_text
 from flinkray.tables.plans.expressions import Plan, SortKey
-from flinkray.tables.plans.nodes import Deduplicate, Limit, Rank, Sort
+from flinkray.tables.plans.nodes import Deduplicate, Limit, Rank, Scan, Sort
+from flinkray.tables.plans.tables import Table
+from flinkray.tables.plans.upsert_keys import upsert_keys
 from flinkray.tables.plans.window_columns import is_window_rank
 from flinkray.tables.types.logical import BIGINT, LogicalType, RowField, RowType, TimeAttribute, TimestampType, TypeRoot
-from flinkray.transformations.table_factories import DeduplicateFactory, RankFactory
-from flinkray.transformations.transformation import Transformation
+from flinkray.transformations.operator_factories import CalcFactory
+from flinkray.transformations.table_factories import DeduplicateFactory, NormalizeFactory, RankFactory, SortFactory
+from flinkray.transformations.transformation import PhysicalTransformation, Transformation
+from flinkray.types.keys import ColumnKey
 
 _UNBOUNDED = 2**62
 """The last row where no number says which."""
@@ -27,7 +32,8 @@ def deduplicated(plan: Deduplicate, lowering: Lowering, before: bool) -> Transfo
     description = f"{'last' if plan.keeps_last else 'first'} of [{keys}] by {rows.names[plan.time]}"
     if not lowering.input_changes(plan, before)[0].is_insert_only:
         order = (SortKey(plan.time, plan.keeps_last, not plan.keeps_last),)
-        return _ranked("Deduplicate", description, plan, lowering, before, (plan.keys, order, 1, 1))
+        which = (plan.keys, order, 1, 1)
+        return _ranked("Deduplicate", description, plan, lowering, before, which, latest_first=plan.keeps_last)
     factory = DeduplicateFactory(
         input_rows=(plan.input.row_type,),
         rows=rows,
@@ -63,6 +69,95 @@ def limited(plan: Limit, lowering: Lowering, before: bool) -> Transformation:
     return _ranked("SortLimit", description, ranks, lowering, before, ((), order, plan.offset + 1, last))
 
 
+def sorted_rows(plan: Sort, lowering: Lowering, before: bool) -> Transformation:
+    """All rows in an order: on a stream by time first, and in batch mode by anything."""
+    types, first, is_batch = plan.row_type.types, plan.keys[0], lowering.options.is_batch
+    kind = types[first.index]
+    is_time = isinstance(kind, TimestampType) and kind.attribute is not None and not first.descending
+    if not is_batch and not (is_time and lowering.input_changes(plan, before)[0].is_insert_only):
+        raise Unexecutable(plan, _NEVER_SORTED)
+    _check_order(plan, plan.keys)
+    by_arrival = _is_proctime(kind) and not is_batch
+    factory = SortFactory(
+        input_rows=(plan.row_type,),
+        rows=plan.row_type,
+        takes=lowering.input_changes(plan, before),
+        order=plan.keys[1:] if by_arrival else plan.keys,
+        time=None if by_arrival or is_batch else first.index,
+    )
+    description = f"by [{_order_text(plan.keys, plan.row_type)}]"
+    return lowering.operator("Sort", description, plan, factory, [()], before)
+
+
+_NEVER_SORTED = (
+    "a stream has no end, so that its rows cannot be sorted; order those of a stream of inserts by their time "
+    "attribute first, ascending, add LIMIT, or run the program in batch mode"
+)
+
+
+def is_to_normalize(table: Table, before: bool) -> bool:
+    """Whether the changes of a table lack what is needed of them: rows as they were, or more than the keys of deleted
+    ones."""
+    changes = table.changes
+    return bool(table.primary_key) and changes.updates and not changes.before and (before or changes.deletes)
+
+
+def normalized(scan: Scan, rows: Transformation, lowering: Lowering, before: bool) -> Transformation:
+    """The rows of a table, which come as changes by its primary key, as a whole changelog of the columns that are read,
+    and those of the key."""
+    stored = scan.table.stored_columns
+    key = [number for number, column in enumerate(stored) if column.name in scan.table.primary_key]
+    read = Scan(scan.table, tuple(sorted({*scan.columns, *key})))
+    columns = tuple(zip(read.row_type.names, read.row_type.types, strict=True))
+    projections = tuple(zip(read.row_type.names, columns_of_rows(read.row_type), strict=True))
+    selector = ColumnKey(scan.table.primary_key)
+    selected = added(rows, CalcFactory(columns, projections, None))
+    gives = lowering.changes(scan, before)
+    return PhysicalTransformation(
+        name="ChangelogNormalize",
+        description=f"by [{', '.join(scan.table.primary_key)}]",
+        factory=NormalizeFactory(
+            input_rows=(read.row_type,),
+            rows=read.row_type,
+            takes=(scan.table.changes,),
+            gives=gives,
+            state_ttl_ms=lowering.options.state_ttl_ms,
+        ),
+        input_transformations=(keyed(selected, selector),),
+        keys=(selector,),
+    )
+
+
+def for_upserts(plan: Plan, key: Sequence[int], lowering: Lowering) -> Transformation:
+    """The rows of a plan for a sink that replaces rows of equal key.
+
+    Where several rows may have the same key at a time, the one that came last is given, and when that goes, the one
+    that came last before it (Flink's SinkUpsertMaterializer).
+
+    Args:
+        key: the columns of the sink's primary key.
+    """
+    keys, wanted = upsert_keys(plan), frozenset(key)
+    if lowering.changes(plan).is_insert_only or any(each <= wanted for each in keys):
+        # With a part of the key alone, an update may change the rest of it: the row of the old key has to go.
+        return lowering.of(plan, before=wanted not in keys)
+    last = Rank(plan, "ROW_NUMBER", tuple(key), (), 1, 1, has_number=False, number=RowField("", BIGINT))
+    names = ", ".join(plan.row_type.names[each] for each in key)
+    which = (last.partition_by, (), 1, 1)
+    return _ranked("SinkUpsertMaterializer", f"last of [{names}]", last, lowering, False, which, latest_first=True)
+
+
+def _check_order(plan: Plan, order: Sequence[SortKey]) -> None:
+    """
+    Raises:
+        Unexecutable: a column has values that no order is known of.
+    """
+    rows = plan.inputs[0].row_type
+    for key in order:
+        if rows.types[key.index].root in _WITHOUT_ORDER:
+            raise Unexecutable(plan, f"values of {rows.types[key.index]} are not ordered; order by a part of them")
+
+
 def _ranked(
     name: str,
     description: str,
@@ -72,12 +167,12 @@ def _ranked(
     which: tuple[Sequence[int], tuple[SortKey, ...], int, int],
     kind: str = "ROW_NUMBER",
     has_number: bool = False,
+    latest_first: bool = False,
 ) -> Transformation:
     """An operator for the rows of a key, in an order, from a first to a last rank."""
     keys, order, first, last = which
     types = plan.inputs[0].row_type.types
-    if any(types[key.index].root in _WITHOUT_ORDER for key in order):
-        raise Unexecutable(plan)
+    _check_order(plan, order)
     # Rows arrive in the order of their processing time; what comes behind it in the order says nothing more.
     by_arrival = next((place for place, key in enumerate(order) if _is_proctime(types[key.index])), len(order))
     factory = RankFactory(
@@ -91,16 +186,9 @@ def _ranked(
         first=first,
         last=last,
         has_number=has_number,
-        latest_first=_is_latest_first(order, by_arrival, plan),
+        latest_first=order[by_arrival].descending if by_arrival < len(order) else latest_first,
     )
     return lowering.operator(name, description, plan, factory, [keys], before)
-
-
-def _is_latest_first(order: Sequence[SortKey], by_arrival: int, plan: Plan) -> bool:
-    """Whether of equal rows the one that came last is the first."""
-    if by_arrival < len(order):
-        return order[by_arrival].descending
-    return isinstance(plan, Deduplicate) and plan.keeps_last
 
 
 def _is_proctime(kind: LogicalType) -> bool:

@@ -8,6 +8,7 @@ from typing import Any
 from flinkray.errors import SqlUnsupportedError
 from flinkray.tables.functions.registry import FUNCTIONS
 from flinkray.tables.functions.signatures import FunctionKind
+from flinkray.tables.lowering.contract import Unexecutable
 from flinkray.tables.plans import nodes
 from flinkray.tables.plans.expressions import Plan
 from flinkray.tables.syntax import expressions as words
@@ -20,17 +21,17 @@ _RANKS = (nodes.Window, nodes.Rank, nodes.Deduplicate)
 _JOINS = (nodes.Join, nodes.TemporalJoin, nodes.Correlate, nodes.Unnest, nodes.TableFunctionCall)
 
 
-def refusal(plan: Plan, statement: Node, sql: str) -> SqlUnsupportedError:
+def refusal(error: Unexecutable, statement: Node, sql: str) -> SqlUnsupportedError:
     """The error that says that a node of a statement's plan cannot be executed yet, and shows what it comes from."""
     for node in _nodes(statement):
         for kinds, what, place in _meanings(node):
-            if isinstance(plan, kinds):
-                return _error(what, place, sql)
-    return _error(f"a plan with {type(plan).__name__}", statement, sql)
+            if isinstance(error.plan, kinds):
+                return _error(what, error.reason, place, sql)
+    return _error(f"a plan with {type(error.plan).__name__}", error.reason, statement, sql)
 
 
-def _error(what: str, place: Node, sql: str) -> SqlUnsupportedError:
-    message = f"{what} cannot be executed yet; {_WHAT_CAN}"
+def _error(what: str, reason: str, place: Node, sql: str) -> SqlUnsupportedError:
+    message = f"{what}: {reason}" if reason else f"{what} cannot be executed yet; {_WHAT_CAN}"
     return SqlUnsupportedError(message, sql, place.span.start, place.span.end)
 
 

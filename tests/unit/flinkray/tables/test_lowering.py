@@ -129,7 +129,6 @@ def test_in_batch_mode_final_rows_are_given() -> None:
         ("SELECT COUNT(*) FROM orders", "the aggregate COUNT", "COUNT(*)"),
         ("SELECT id, SUM(cents) FROM orders GROUP BY id", "GROUP BY", "id"),
         ("SELECT DISTINCT id FROM orders", "SELECT DISTINCT", "SELECT DISTINCT id FROM orders"),
-        ("SELECT id FROM orders ORDER BY cents", "ORDER BY", "cents"),
         ("SELECT a.id FROM orders AS a JOIN orders AS b ON a.id = b.id", "a join", "orders AS b"),
         ("SELECT a.id FROM orders AS a, orders", "a join", "orders"),
         ("SELECT 1 FROM orders WHERE EXISTS (TABLE orders)", "a query in an expression", "EXISTS (TABLE orders)"),

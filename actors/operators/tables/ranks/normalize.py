@@ -1,0 +1,76 @@
+"""Changes that say only what a row is now, as a whole changelog (Flink's ChangelogNormalize)."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from actors.columns.ordering import differs_from_previous, order_by
+from actors.columns.take import take
+from actors.keys.index import Ids
+from actors.operators.tables.changes import Kinds, changed_rows, differ, weights_of
+from actors.operators.tables.operator import TableOperator
+from actors.operators.tables.rows.row_store import Numbers, RowStore
+from actors.protocol.elements import CheckpointOptions
+from actors.state.snapshots.snapshot import OperatorSnapshot, RestoredState
+from flinkray.batches.numpy_arrays import from_numpy
+from flinkray.transformations.table_factories import NormalizeFactory
+
+_STATE = "rows"
+_WRITTEN = "written"
+
+
+class NormalizeOperator(TableOperator[NormalizeFactory]):
+    """Keeps the last row of each key. An update to an equal row gives nothing, nor does a deletion of a row that is not
+    there.
+
+    Of a batch the last change of each key counts.
+    """
+
+    def __init__(self, factory: NormalizeFactory) -> None:
+        super().__init__(factory)
+        self._store = RowStore(self.schema, {_WRITTEN: Numbers(np.int64)})
+
+    def process_rows(self, rows: pa.RecordBatch, keys: Ids, kinds: Kinds | None, input_index: int) -> None:
+        self._expire()
+        last = _last_of_each(keys)
+        keys, after, has = keys[last], take(rows, from_numpy(last)), weights_of(kinds, rows.num_rows)[last] > 0
+        places, slots = self._store.of_keys(keys)
+        had = np.zeros(len(keys), np.bool_)
+        had[places] = True
+        before = self._with(after, places, self._store.take(slots))
+        is_equal = had & has & ~differ(before, after)
+        if self.factory.state_ttl_ms:
+            self._store.numbers(_WRITTEN)[slots] = self.now()
+        self._store.remove(slots[~is_equal[places]])
+        new, changed = np.flatnonzero(has & ~is_equal), np.flatnonzero((had | has) & ~is_equal)
+        self._store.add(keys[new], take(after, from_numpy(new)), written=self.now())
+        before, after = take(before, from_numpy(changed)), take(after, from_numpy(changed))
+        self.emit(*changed_rows(before, after, had[changed], has[changed], with_before=self.factory.gives.before))
+
+    def _with(self, rows: pa.RecordBatch, places: Ids, others: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows with others at these places."""
+        sources = np.arange(rows.num_rows)
+        sources[places] = rows.num_rows + np.arange(len(places))
+        return take(pa.concat_batches([rows, others]), from_numpy(sources))
+
+    def _expire(self) -> None:
+        before = self.expires_before
+        if before is not None:
+            self._store.remove(self._store.sweep(_WRITTEN, before))
+
+    def forget_unused(self) -> None:
+        self.forget_unused_of([self._store])
+
+    def snapshot_state(self, checkpoint_id: int, options: CheckpointOptions) -> OperatorSnapshot | None:
+        return self.snapshot({_STATE: self._store})
+
+    def initialize_state(self, restored: RestoredState | None) -> None:
+        self.restore(restored, {_STATE: self._store})
+
+
+def _last_of_each(keys: Ids) -> Ids:
+    """The place of the last one of each key, by ascending key."""
+    order = order_by(keys)
+    last: Ids = order[np.append(np.flatnonzero(differs_from_previous(keys[order]))[1:] - 1, len(keys) - 1)]
+    return last

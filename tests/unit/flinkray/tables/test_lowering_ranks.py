@@ -1,0 +1,149 @@
+"""What becomes of orders, first rows and changes by key: which operators, with which settings."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from flinkray.tables.binding.binder import Binder
+from flinkray.tables.catalog import DEFAULT_CATALOG, DEFAULT_DATABASE, Catalog
+from flinkray.tables.lowering.contract import TableOptions, Unexecutable
+from flinkray.tables.lowering.lowering import PlanLowering
+from flinkray.tables.lowering.ranks import for_upserts
+from flinkray.tables.plans.expressions import Plan
+from flinkray.tables.plans.rules.order import optimized
+from flinkray.tables.plans.tables import Table, TableColumn
+from flinkray.tables.syntax.parsing.parser import parse_statement
+from flinkray.tables.syntax.statements import QueryStatement
+from flinkray.tables.types.logical import ARRAY, BIGINT, STRING, TIMESTAMP, TIMESTAMP_LTZ, TimeAttribute
+from flinkray.transformations.operator_factories import DropFactory
+from flinkray.transformations.table_factories import DeduplicateFactory, NormalizeFactory, RankFactory, SortFactory
+from flinkray.transformations.transformation import PhysicalTransformation, Transformation, upstream_of
+from flinkray.types.changelogs import INSERTS, Changes
+from flinkray.types.records import Millis
+
+ROWTIME = TIMESTAMP(3).as_attribute(TimeAttribute.ROWTIME)
+PROCTIME = TIMESTAMP_LTZ(3).as_attribute(TimeAttribute.PROCTIME)
+COLUMNS = (
+    TableColumn("id", BIGINT.not_null()),
+    TableColumn("name", STRING),
+    TableColumn("ts", ROWTIME),
+    TableColumn("now", PROCTIME),
+    TableColumn("list", ARRAY(BIGINT)),
+)
+ALL = Changes(updates=True, deletes=True)
+UPSERTS = Changes(updates=True, deletes=True, before=False)
+TABLES = {
+    "t": Table((DEFAULT_CATALOG, DEFAULT_DATABASE, "t"), COLUMNS),
+    "c": Table((DEFAULT_CATALOG, DEFAULT_DATABASE, "c"), COLUMNS, primary_key=("id",), changes=ALL),
+    "u": Table((DEFAULT_CATALOG, DEFAULT_DATABASE, "u"), COLUMNS, primary_key=("id",), changes=UPSERTS),
+}
+
+
+def plan_of(sql: str) -> Plan:
+    catalog = Catalog()
+    for table in TABLES.values():
+        catalog.add(table)
+    statement = parse_statement(sql)
+    assert isinstance(statement, QueryStatement)
+    return optimized(Binder(catalog, sql).query(statement))
+
+
+def lowering(**options: Any) -> PlanLowering:
+    streams: dict[Any, Transformation] = {
+        table.path: PhysicalTransformation(name=name, factory=DropFactory(("x",))) for name, table in TABLES.items()
+    }
+    return PlanLowering(streams, TableOptions(state_ttl_ms=Millis(7), **options))
+
+
+def factories(transformation: Transformation, kind: type[Any]) -> list[Any]:
+    physical = [each for each in upstream_of(transformation) if isinstance(each, PhysicalTransformation)]
+    return [each.factory for each in physical if isinstance(each.factory, kind)]
+
+
+FIRST = "SELECT id FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY name ORDER BY {}) AS r FROM {}) WHERE r = 1"
+
+
+def test_deduplication_of_a_changelog_ranks_rows_so_that_the_next_one_takes_the_place_of_one_that_is_deleted() -> None:
+    (of_inserts,) = factories(lowering().of(plan_of(FIRST.format("ts DESC", "t"))), DeduplicateFactory)
+    assert (of_inserts.keeps_last, of_inserts.gives.deletes) == (True, False)
+    (last,) = factories(lowering().of(plan_of(FIRST.format("ts DESC", "c"))), RankFactory)
+    assert (last.first, last.last, last.latest_first, last.takes, last.gives) == (1, 1, True, (ALL,), ALL)
+    assert [(key.descending, key.nulls_first) for key in last.order] == [(True, False)]
+    (first,) = factories(lowering().of(plan_of(FIRST.format("now", "c"))), RankFactory)
+    assert (first.order, first.latest_first, first.state_ttl_ms) == ((), False, 7)
+
+
+def test_rows_in_the_order_of_their_processing_time_are_in_that_of_their_arrival() -> None:
+    sql = FIRST.replace("r = 1", "r <= 3").format("id DESC, now DESC, name", "t")
+    (made,) = factories(lowering().of(plan_of(sql)), RankFactory)
+    assert (len(made.order), made.latest_first) == (1, True)
+
+
+def test_null_is_the_last_time_where_the_order_says_so() -> None:
+    assert factories(lowering().of(plan_of(FIRST.format("ts NULLS LAST", "t"))), DeduplicateFactory) == []
+
+
+@pytest.mark.parametrize(
+    ("order", "is_batch", "sorts"),
+    [
+        ("ts, id DESC", False, (2, 0)),
+        ("now, id", False, (1, None)),
+        ("id", True, (1, None)),
+        ("ts", True, (1, None)),
+    ],
+)
+def test_rows_are_sorted_by_time_first_or_in_batch_mode(order: str, is_batch: bool, sorts: Any) -> None:
+    transformation = lowering(is_batch=is_batch).of(plan_of(f"SELECT ts, now, id FROM t ORDER BY {order}"))
+    (made,) = factories(transformation, SortFactory)
+    assert (len(made.order), made.time) == sorts
+
+
+@pytest.mark.parametrize(
+    ("sql", "reason"),
+    [
+        ("SELECT id FROM t ORDER BY id", "a stream has no end.*time attribute first, ascending, add LIMIT"),
+        ("SELECT id, ts FROM t ORDER BY ts DESC", "a stream has no end"),
+        ("SELECT id, ts FROM c ORDER BY ts", "a stream has no end"),
+        ("SELECT id FROM t ORDER BY list LIMIT 3", "values of ARRAY<BIGINT> are not ordered"),
+    ],
+)
+def test_an_order_that_cannot_be_is_refused_with_the_reason(sql: str, reason: str) -> None:
+    with pytest.raises(Unexecutable) as caught:
+        lowering().of(plan_of(sql))
+    assert re.search(reason, caught.value.reason)
+
+
+def test_changes_without_the_rows_as_they_were_become_a_whole_changelog() -> None:
+    transformation = lowering().of(plan_of("SELECT name FROM u WHERE id > 3"))
+    (made,) = factories(transformation, NormalizeFactory)
+    assert made.rows.names == ("id", "name")
+    assert (made.takes, made.gives) == ((UPSERTS,), ALL)
+    assert factories(lowering().of(plan_of("SELECT name FROM c")), NormalizeFactory) == []
+    assert factories(lowering(is_batch=True).of(plan_of("SELECT name FROM u")), NormalizeFactory) == []
+
+
+@pytest.mark.parametrize(
+    ("sql", "key", "materializes", "gives"),
+    [
+        ("SELECT id, name FROM t", [0], False, INSERTS),
+        ("SELECT id, name FROM u", [0], False, UPSERTS),
+        ("SELECT id, name FROM u", [0, 1], False, ALL),  # the row of the old name has to go
+        ("SELECT id, name FROM u", [1], True, UPSERTS),
+    ],
+)
+def test_rows_of_a_sink_are_kept_where_several_may_have_its_key(
+    sql: str, key: list[int], materializes: bool, gives: Changes
+) -> None:
+    plan, used = plan_of(sql), lowering()
+    transformation = for_upserts(plan, key, used)
+    found = factories(transformation, RankFactory)
+    assert bool(found) == materializes
+    if materializes:
+        assert (found[0].latest_first, found[0].order, found[0].first, found[0].last) == (True, (), 1, 1)
+        assert (transformation.name, found[0].takes, found[0].gives) == ("SinkUpsertMaterializer", (ALL,), gives)
+    elif gives is not INSERTS:
+        (normalized,) = factories(transformation, NormalizeFactory)
+        assert normalized.gives == gives
