@@ -26,4 +26,12 @@ def create_table_operator(factory: TableFactory) -> Operator:
             from actors.operators.tables.ranks.normalize import NormalizeOperator
 
             return NormalizeOperator(factory)
+        case factories.GroupAggregateFactory():
+            from actors.operators.tables.group_aggregate import GroupAggregateOperator
+
+            return GroupAggregateOperator(factory)
+        case factories.ExpandFactory():
+            from actors.operators.tables.expand import ExpandOperator
+
+            return ExpandOperator(factory)
     raise TypeError(f"no operator is registered for {type(factory).__name__}")

@@ -3,7 +3,7 @@ which changes come and which are wanted, so that the operators take what they ge
 
 from __future__ import annotations
 
-from flinkray.tables.plans.expressions import SortKey
+from flinkray.tables.plans.expressions import AggregateCall, SortKey
 from flinkray.transformations.operator_factories import TableFactory
 
 
@@ -42,3 +42,23 @@ class SortFactory(TableFactory, frozen=True, kw_only=True):
 class NormalizeFactory(TableFactory, frozen=True, kw_only=True):
     """The last row of each key, of changes that say only what a row is now: each update gets the row as it was before
     it, and each deletion the row that it deletes, of which it may have the key alone."""
+
+
+class GroupAggregateFactory(TableFactory, frozen=True, kw_only=True):
+    """Aggregates of the rows of each group: its keys, then the results of the calls."""
+
+    keys: tuple[int, ...]
+    """The columns of the input that are the keys; none: all rows are one group."""
+    calls: tuple[AggregateCall, ...]
+    text: str
+    """The calls as text, by which state is told from that of others."""
+
+
+class ExpandFactory(TableFactory, frozen=True, kw_only=True):
+    """Each row once for each grouping set: its columns, then the keys, NULL where the set is without them, and then
+    the number of the set."""
+
+    keys: tuple[int, ...]
+    """The columns of the input that are the keys."""
+    sets: tuple[tuple[int, ...], ...]
+    """The places in `keys` that each set has."""

@@ -107,7 +107,14 @@ from flinkray.tables.types.logical import (
 )
 from flinkray.testing.scripted_source import Script
 from flinkray.transformations.operator_factories import CalcFactory
-from flinkray.transformations.table_factories import DeduplicateFactory, NormalizeFactory, RankFactory, SortFactory
+from flinkray.transformations.table_factories import (
+    DeduplicateFactory,
+    ExpandFactory,
+    GroupAggregateFactory,
+    NormalizeFactory,
+    RankFactory,
+    SortFactory,
+)
 from flinkray.types.changelogs import INSERTS
 from flinkray.types.object_type import PICKLED
 from flinkray.types.records import JobId, Timestamp
@@ -180,6 +187,15 @@ def examples() -> dict[str, Any]:
             ),
             SortFactory(input_rows=(SQL_ROW,), rows=SQL_ROW, takes=(INSERTS,), order=(), time=None),
             NormalizeFactory(input_rows=(SQL_ROW,), rows=SQL_ROW, takes=(INSERTS,)),
+            GroupAggregateFactory(
+                input_rows=(SQL_ROW,),
+                rows=SQL_ROW,
+                takes=(INSERTS,),
+                keys=(0,),
+                calls=(sql.AggregateCall("COUNT", (), INT),),
+                text="COUNT(*)",
+            ),
+            ExpandFactory(input_rows=(SQL_ROW,), rows=SQL_ROW, takes=(INSERTS,), keys=(0,), sets=((0,), ())),
         ],
         "sources one after another": HybridEnumeratorState(1, (), {0: ()}, (HybridSplit(0, KafkaSplit("t", 0, 1)),)),
         "constants of SQL": [

@@ -153,6 +153,7 @@ ROOMS = (
     "actors.operators.windows",
     "actors.operators.joins",
     "actors.operators.tables.rows",
+    "actors.operators.tables.aggregates",
     "actors.operators.tables",
     "actors.operators.tables.ranks",
     "actors.operators",

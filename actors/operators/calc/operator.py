@@ -14,7 +14,7 @@ from flinkray.batches.batch import Batch
 from flinkray.errors import RecordError, TypeMismatchError, UnknownColumnError
 from flinkray.tables.plans.explain import expression_text
 from flinkray.tables.plans.expressions import columns_of
-from flinkray.tables.types.arrow import to_arrow
+from flinkray.tables.types.arrow import CARRIER, to_arrow
 from flinkray.transformations.operator_factories import CalcFactory
 
 
@@ -48,7 +48,10 @@ class CalcOperator(ColumnOperator):
                 return rows
         read = {each: self._column(each, rows.data.column(place)) for place, each in enumerate(self._projected)}
         columns = [self._calculated(place, read, rows.num_rows, context) for place, _ in enumerate(self._names)]
-        return rows.with_data(pa.RecordBatch.from_arrays(columns, names=self._names))
+        names = self._names
+        if not names:
+            columns, names = [pa.nulls(rows.num_rows)], [CARRIER]
+        return rows.with_data(pa.RecordBatch.from_arrays(columns, names=names))
 
     def _places(self, data: pa.RecordBatch) -> list[int]:
         """Where each of the input's columns stands in a batch."""

@@ -45,9 +45,13 @@ class TableOperator(Operator, Generic[Factory]):
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)
         self.where = label_of(context)
-        selectors = tuple(context.keys) or (None,) * self.number_of_inputs
-        self.keys = BufferedKeys(selectors, self.where)
+        self.forget_keys()
         self.tables = KeyedTables.of(context)
+
+    def forget_keys(self) -> None:
+        """Begins without any key."""
+        selectors = tuple(self.context.keys) or (None,) * self.number_of_inputs
+        self.keys = BufferedKeys(selectors, self.where)
 
     def process_batch(self, batch: Batch, input_index: int = 0) -> None:
         kinds = None if batch.kinds is None else as_numpy(batch.kinds)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
-from flinkray.tables.plans.changelogs import changes_of, inputs_need_before
+from flinkray.tables.plans.changelogs import changes_of, final_changes, inputs_need_before
 from flinkray.tables.plans.expressions import Plan
 from flinkray.tables.plans.nodes import Scan
 from flinkray.tables.plans.tables import TablePath
@@ -18,7 +18,7 @@ from flinkray.transformations.transformation import (
     PhysicalTransformation,
     Transformation,
 )
-from flinkray.types.changelogs import INSERTS, Changes
+from flinkray.types.changelogs import Changes
 from flinkray.types.keys import ColumnKey
 from flinkray.types.records import Millis
 
@@ -82,7 +82,7 @@ class Lowering(ABC):
 
     def changes(self, plan: Plan, before: bool = True) -> Changes:
         """The changes that the rows of `of(plan, before)` make."""
-        return INSERTS if self.options.is_batch else changes_of(plan, before)
+        return final_changes(plan) if self.options.is_batch else changes_of(plan, before)
 
     def input_changes(self, plan: Plan, before: bool) -> tuple[Changes, ...]:
         """The changes that come from each input of a node."""

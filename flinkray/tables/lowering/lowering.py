@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
+from flinkray.tables.lowering.aggregates import aggregated, expanded
 from flinkray.tables.lowering.calc import calc, values, with_names
 from flinkray.tables.lowering.contract import Lowering, Unexecutable
 from flinkray.tables.lowering.ranks import deduplicated, is_to_normalize, limited, normalized, ranked, sorted_rows
 from flinkray.tables.plans.expressions import OuterColumn, Plan, Subquery, expressions_of, walk
-from flinkray.tables.plans.nodes import Deduplicate, Filter, Limit, Project, Rank, Scan, SetOperation, Sort, Values
+from flinkray.tables.plans.nodes import (
+    Aggregate,
+    Deduplicate,
+    Expand,
+    Filter,
+    Limit,
+    Project,
+    Rank,
+    Scan,
+    SetOperation,
+    Sort,
+    Values,
+)
+from flinkray.tables.plans.window_columns import is_window_aggregate
 from flinkray.transformations.transformation import Transformation, UnionTransformation
 
 
@@ -30,6 +44,10 @@ class PlanLowering(Lowering):
             case SetOperation(kind="UNION", all=True, left=left, right=right, columns=columns):
                 inputs = tuple(self.of(with_names(each, columns.names), before) for each in (left, right))
                 return UnionTransformation(name="Union", union_inputs=inputs)
+            case Aggregate() if plan.window is None and not is_window_aggregate(plan):
+                return aggregated(plan, self, before)
+            case Expand():
+                return expanded(plan, self, before)
             case Deduplicate():
                 return deduplicated(plan, self, before)
             case Rank():

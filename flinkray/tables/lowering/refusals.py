@@ -15,7 +15,6 @@ from flinkray.tables.syntax import expressions as words
 from flinkray.tables.syntax import queries as syntax
 from flinkray.tables.syntax.nodes import Node
 
-_WHAT_CAN = "SELECT of expressions, WHERE, UNION ALL, VALUES, LIMIT and the first rows by ROW_NUMBER can"
 _GROUPS = (nodes.Aggregate, nodes.Distinct)
 _RANKS = (nodes.Window, nodes.Rank, nodes.Deduplicate)
 _JOINS = (nodes.Join, nodes.TemporalJoin, nodes.Correlate, nodes.Unnest, nodes.TableFunctionCall)
@@ -25,13 +24,21 @@ def refusal(error: Unexecutable, statement: Node, sql: str) -> SqlUnsupportedErr
     """The error that says that a node of a statement's plan cannot be executed yet, and shows what it comes from."""
     for node in _nodes(statement):
         for kinds, what, place in _meanings(node):
-            if isinstance(error.plan, kinds):
+            if isinstance(error.plan, kinds) and _is_of(error.plan, node):
                 return _error(what, error.reason, place, sql)
     return _error(f"a plan with {type(error.plan).__name__}", error.reason, statement, sql)
 
 
+def _is_of(plan: Plan, node: Node) -> bool:
+    """Whether a node of a statement may be what a plan comes from, beside its kind."""
+    if not isinstance(plan, nodes.Aggregate) or plan.keys:
+        return True
+    functions = {call.function for call in plan.calls}
+    return isinstance(node, words.Call) and node.function.texts[-1].upper() in functions
+
+
 def _error(what: str, reason: str, place: Node, sql: str) -> SqlUnsupportedError:
-    message = f"{what}: {reason}" if reason else f"{what} cannot be executed yet; {_WHAT_CAN}"
+    message = f"{what}: {reason}" if reason else f"{what} cannot be executed yet"
     return SqlUnsupportedError(message, sql, place.span.start, place.span.end)
 
 

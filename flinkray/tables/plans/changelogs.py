@@ -25,6 +25,21 @@ def changes_of(plan: Plan, before: bool = True) -> Changes:
     return Changes(made.updates, made.deletes, before) if made.updates else made
 
 
+def final_changes(plan: Plan) -> Changes:
+    """As `changes_of`, in batch mode: what has state gives its final rows when all have come, so that only rows of
+    tables that are changelogs themselves, and what keeps their kinds, make changes."""
+    match plan:
+        case nodes.Scan():
+            return plan.table.changes
+        case nodes.Filter() | nodes.Project() | nodes.WatermarkAssigner() | nodes.WindowTableFunction():
+            return final_changes(plan.input)
+        case (
+            nodes.SetOperation(kind="UNION", all=True) | nodes.Unnest() | nodes.TableFunctionCall() | nodes.Correlate()
+        ):
+            return _union(*map(final_changes, plan.inputs))
+    return INSERTS
+
+
 def _made(plan: Plan) -> Changes:
     match plan:
         case nodes.Scan():

@@ -209,7 +209,7 @@ def _(plan: nodes.Aggregate) -> str:
     names = _names_of(plan)
     sets = [f"({', '.join(names[plan.keys[each]] for each in group)})" for group in plan.grouping_sets]
     results = plan.names[len(plan.keys) :]
-    calls = [f"{_aggregate_text(call, names)} AS {name}" for call, name in zip(plan.calls, results, strict=False)]
+    calls = [f"{aggregate_text(call, names)} AS {name}" for call, name in zip(plan.calls, results, strict=False)]
     window = ""
     if plan.window is not None:
         lengths = [milliseconds(each) for each in (plan.window.slide, plan.window.size) if each]
@@ -219,7 +219,8 @@ def _(plan: nodes.Aggregate) -> str:
     return _node(plan, keys, _part("sets", sets), window, _part("calls", calls), _part("properties", properties))
 
 
-def _aggregate_text(call: AggregateCall, names: Sequence[str]) -> str:
+def aggregate_text(call: AggregateCall, names: Sequence[str]) -> str:
+    """A call of an aggregate over columns with these names."""
     arguments = ", ".join(expression_text(each, names) for each in call.arguments)
     if call.function == "COUNT" and not arguments:
         arguments = "*"

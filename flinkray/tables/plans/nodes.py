@@ -19,7 +19,7 @@ from flinkray.tables.plans.expressions import (
 )
 from flinkray.tables.plans.tables import Table
 from flinkray.tables.syntax.queries import Hint
-from flinkray.tables.types.logical import LogicalType, RowField, RowType
+from flinkray.tables.types.logical import INT, LogicalType, RowField, RowType
 
 
 def row_type(names: Sequence[str], types: Sequence[LogicalType]) -> RowType:
@@ -182,6 +182,22 @@ class Aggregate(SingleInput, frozen=True):
         types += [call.type for call in self.calls]
         types += [each.type for each in self.properties]
         return row_type(self.names, types)
+
+
+class Expand(SingleInput, frozen=True):
+    """Each row once for each grouping set: its columns, then the keys, NULL where the set is without them, and then the
+    number of the set. Made where an aggregate with grouping sets is executed."""
+
+    keys: tuple[int, ...]
+    sets: tuple[tuple[int, ...], ...]
+
+    @property
+    def row_type(self) -> RowType:
+        rows = self.input.row_type
+        keys = row_type(
+            [rows.names[each] for each in self.keys], [rows.types[each].as_nullable() for each in self.keys]
+        )
+        return beside(beside(rows, keys), row_type(["$set"], [INT.not_null()]))
 
 
 class WindowTableFunction(SingleInput, frozen=True):

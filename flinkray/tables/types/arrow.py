@@ -44,6 +44,10 @@ _PLAIN = {
 }
 
 
+CARRIER = ""
+"""The name of the column that rows without columns have in batches."""
+
+
 def to_arrow(logical_type: LogicalType) -> pa.DataType:
     """The Arrow type of a column of that type."""
     match logical_type:
@@ -73,8 +77,9 @@ def to_arrow_schema(row_type: RowType) -> pa.Schema:
 
 def stored_schema(row_type: RowType) -> pa.Schema:
     """The schema of the batches that operators of tables take and give: as the columns of all streams, they may be
-    null."""
-    return pa.schema([(field.name, to_arrow(field.type)) for field in row_type.fields])
+    null. Rows without columns, as COUNT(*) reads them, have one of NULLs, by which they can be counted."""
+    columns = [(field.name, to_arrow(field.type)) for field in row_type.fields]
+    return pa.schema(columns or [(CARRIER, pa.null())])
 
 
 def unit_of(precision: int) -> str:

@@ -1,0 +1,199 @@
+"""Which aggregate is which state, and its result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+from msgspec.structs import replace
+
+from actors.keys.index import Ids
+from actors.operators.aggregates.value_rules import is_fixed_width
+from actors.operators.calc.values.decimals import divide
+from actors.operators.tables.aggregates.arguments import Source
+from actors.operators.tables.aggregates.extremes import Extremes, FirstOrLast, NumericExtremes, RetractableExtremes
+from actors.operators.tables.aggregates.group_state import GroupState
+from actors.operators.tables.aggregates.linear import Counts, DecimalSums, FloatSums, IntegerSums
+from actors.operators.tables.aggregates.lists import LIST_RESULTS, collected
+from actors.operators.tables.aggregates.value_lists import ValueLists
+from actors.operators.tables.aggregates.value_sets import ValueSets
+from flinkray.batches.numpy_arrays import from_numpy
+from flinkray.tables.plans.expressions import AggregateCall, Constant
+from flinkray.tables.types.arrow import to_arrow
+from flinkray.tables.types.logical import DecimalType
+
+Result = Callable[[Ids], pa.Array]
+"""The results of an aggregate for groups."""
+State = TypeVar("State", bound=GroupState)
+_SPREADS = ("STDDEV_POP", "STDDEV_SAMP", "VAR_POP", "VAR_SAMP")
+_TAKE_NULL = ("ARRAY_AGG", "SINGLE_VALUE")
+
+
+class States(Protocol):
+    """Holds the states of all aggregates."""
+
+    @property
+    def is_insert_only(self) -> bool:
+        """Whether nothing is ever taken back."""
+
+    def state(self, source: Source, kind: str, make: Callable[[], State]) -> State:
+        """The state of that kind over a source: aggregates share it."""
+
+
+def result_of(call: AggregateCall, states: States) -> Result:
+    """The results of an aggregate, whose state is among `states` then."""
+    source = source_of(call)
+    match call.function:
+        case "COUNT" | "APPROX_COUNT_DISTINCT":
+            counts = states.state(source, "count", Counts)
+            return lambda groups: from_numpy(counts.of(groups))
+        case "SUM":
+            return _sum(call, source, states)
+        case "AVG":
+            return _mean(call, source, states)
+        case "MIN" | "MAX":
+            return _extreme(call, replace(source, is_distinct=False), states)
+        case "FIRST_VALUE" | "LAST_VALUE" if states.is_insert_only and not source.takes_null:
+            is_last, kind = call.function == "LAST_VALUE", source.types[0]
+            return states.state(source, call.function, lambda: FirstOrLast(kind, is_last)).of
+        case "COLLECT":
+            sets = states.state(source, "values with counts", lambda: ValueSets(source.types))
+            return lambda groups: collected(groups, sets, call)
+    if call.function in _SPREADS:
+        return _spread(call, source, states)
+    lists = states.state(source, "values in order", lambda: ValueLists(source.types))
+    make = LIST_RESULTS[call.function]
+    return lambda groups: make(*lists.of(groups), len(groups), call)
+
+
+def source_of(call: AggregateCall) -> Source:
+    """What an aggregate is over."""
+    arguments, takes_null = call.arguments, call.function in _TAKE_NULL
+    if call.function == "COUNT" and all(isinstance(each, Constant) and each.value is not None for each in arguments):
+        arguments = () if not call.distinct else arguments
+    if call.function in ("ARRAY_AGG", "FIRST_VALUE", "LAST_VALUE") and call.ignore_nulls is not None:
+        takes_null = not call.ignore_nulls
+    if call.function in ("JSON_ARRAYAGG", "JSON_OBJECTAGG"):
+        on_null = arguments[0]
+        assert isinstance(on_null, Constant)
+        # What may be left out for being NULL comes first.
+        arguments, takes_null = arguments[:0:-1], on_null.value == "NULL"
+    is_distinct = call.distinct or call.function == "APPROX_COUNT_DISTINCT"
+    return Source(arguments, call.filter, is_distinct, takes_null)
+
+
+def _nothing(counts: Counts, groups: Ids) -> npt.NDArray[np.bool_]:
+    found: npt.NDArray[np.bool_] = counts.of(groups) == 0
+    return found
+
+
+def _numbers(values: npt.NDArray[Any], is_null: npt.NDArray[np.bool_], arrow_type: pa.DataType) -> pa.Array:
+    """Numbers as a column of the type of a result; integers wrap."""
+    dtype = arrow_type.to_pandas_dtype() if not pa.types.is_decimal(arrow_type) else np.float64
+    with np.errstate(over="ignore", invalid="ignore"):
+        found = from_numpy(values.astype(dtype), is_null=is_null)
+    return found.cast(arrow_type, safe=False) if pa.types.is_decimal(arrow_type) else found
+
+
+def _sum(call: AggregateCall, source: Source, states: States) -> Result:
+    counts = states.state(source, "count", Counts)
+    arrow_type = source.types[0]
+    if pa.types.is_decimal(arrow_type):
+        decimals = states.state(source, "decimal sum", lambda: DecimalSums(arrow_type.scale))
+        result = to_arrow(call.type)
+
+        def exact(groups: Ids) -> pa.Array:
+            has_none = from_numpy(_nothing(counts, groups))
+            return pc.if_else(has_none, pa.scalar(None, result), decimals.of(groups).cast(result))
+
+        return exact
+    make: Any = FloatSums if pa.types.is_floating(arrow_type) else IntegerSums
+    sums = states.state(source, "sum", make)
+    return lambda groups: _numbers(sums.of(groups), _nothing(counts, groups), to_arrow(call.type))
+
+
+def _mean(call: AggregateCall, source: Source, states: States) -> Result:
+    counts = states.state(source, "count", Counts)
+    arrow_type, result = source.types[0], to_arrow(call.type)
+    if pa.types.is_decimal(arrow_type):
+        decimals = states.state(source, "decimal sum", lambda: DecimalSums(arrow_type.scale))
+        kind = call.type
+        assert isinstance(kind, DecimalType)
+
+        def exact(groups: Ids) -> pa.Array:
+            numbers = from_numpy(counts.of(groups), is_null=_nothing(counts, groups))
+            return divide(decimals.of(groups), numbers.cast(pa.decimal128(19, 0)), kind).cast(result)
+
+        return exact
+    if pa.types.is_floating(arrow_type):
+        floats = states.state(source, "sum", FloatSums)
+
+        def mean(groups: Ids) -> pa.Array:
+            number = counts.of(groups)
+            with np.errstate(invalid="ignore", divide="ignore"):
+                return _numbers(floats.of(groups) / number, number == 0, result)
+
+        return mean
+    sums = states.state(source, "sum", IntegerSums)
+
+    def truncated(groups: Ids) -> pa.Array:
+        number = counts.of(groups)
+        return _numbers(_quotients(sums.of(groups), number), number == 0, result)
+
+    return truncated
+
+
+def _quotients(numbers: Ids, divisors: Ids) -> Ids:
+    """Truncated towards zero, as in Java; something where the divisor is 0."""
+    divisors = np.where(divisors == 0, 1, divisors)
+    found = numbers // divisors
+    found += (numbers % divisors != 0) & ((numbers < 0) != (divisors < 0))
+    return found
+
+
+def _extreme(call: AggregateCall, source: Source, states: States) -> Result:
+    is_max, arrow_type = call.function == "MAX", source.types[0]
+    if not states.is_insert_only:
+        return states.state(source, call.function, lambda: RetractableExtremes(arrow_type, is_max)).of
+    if not is_fixed_width(arrow_type):
+        return states.state(source, call.function, lambda: Extremes(arrow_type, is_max)).of
+    counts = states.state(source, "count", Counts)
+    extremes = states.state(source, call.function, lambda: NumericExtremes(arrow_type, is_max))
+    return lambda groups: extremes.of(groups, _nothing(counts, groups))
+
+
+def _spread(call: AggregateCall, source: Source, states: States) -> Result:
+    """Variances and their roots from sums and sums of squares, which is how Flink computes them: in integers for
+    integers. Those of decimals are computed in doubles."""
+    counts = states.state(source, "count", Counts)
+    arrow_type, result = source.types[0], to_arrow(call.type)
+    is_integer = pa.types.is_integer(arrow_type)
+    make: Any = IntegerSums if is_integer else FloatSums
+    sums = states.state(source, "sum" if not pa.types.is_decimal(arrow_type) else "double sum", make)
+    squares = states.state(source, "sum of squares", lambda: make(np.square))
+    is_sample, is_root = call.function.endswith("SAMP"), call.function.startswith("STDDEV")
+
+    def spread(groups: Ids) -> pa.Array:
+        number = counts.of(groups)
+        divisors = number - 1 if is_sample else number
+        is_null = (number == 0) | (divisors == 0)
+        total, squared = sums.of(groups), squares.of(groups)
+        if is_integer:
+            total, squared = _wrapped(total, arrow_type), _wrapped(squared, arrow_type)
+            found = _quotients(squared - _quotients(_wrapped(total * total, arrow_type), number), divisors)
+        else:
+            with np.errstate(all="ignore"):
+                found = (squared - total * total / number) / divisors
+        with np.errstate(invalid="ignore"):
+            found = np.sqrt(found) if is_root else found
+        return _numbers(np.where(np.isnan(found), 0, found) if is_integer else found, is_null, result)
+
+    return spread
+
+
+def _wrapped(numbers: Ids, arrow_type: pa.DataType) -> Ids:
+    return numbers.astype(arrow_type.to_pandas_dtype()).astype(np.int64)

@@ -1,0 +1,125 @@
+"""Counts and sums: what is taken back is subtracted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from actors.keys.index import Ids
+from actors.operators.tables.aggregates.arguments import Taken
+from actors.operators.tables.aggregates.group_state import Arrays
+from flinkray.batches.numpy_arrays import from_numpy
+
+_MOST_DIGITS = 38
+_LOW = np.int64(0xFFFFFFFF)
+_LIMBS = ("limb 0", "limb 1", "limb 2", "limb 3")
+
+
+class Counts(Arrays):
+    """How many rows each group has; fewer than none, where more were taken back than had come."""
+
+    def __init__(self) -> None:
+        super().__init__({"count": (np.int64, 0)})
+
+    def add(self, taken: Taken) -> None:
+        self.arrays["count"][taken.rows.groups] += taken.rows.sums()
+
+    def of(self, groups: Ids) -> Ids:
+        return self.arrays["count"][groups]
+
+
+class IntegerSums(Arrays):
+    """Sums of integers modulo 2**64, or of what a function makes of them."""
+
+    def __init__(self, function: Callable[[Ids], Ids] | None = None) -> None:
+        super().__init__({"sum": (np.int64, 0)})
+        self._function = function
+
+    def add(self, taken: Taken) -> None:
+        numbers = taken.numbers if self._function is None else self._function(taken.numbers)
+        self.arrays["sum"][taken.rows.groups] += taken.rows.integer_sums(numbers)
+
+    def of(self, groups: Ids) -> Ids:
+        return self.arrays["sum"][groups]
+
+
+class FloatSums(Arrays):
+    """Sums of doubles, or of what a function makes of them. The addends of a batch are added first."""
+
+    def __init__(self, function: Callable[[npt.NDArray[np.float64]], npt.NDArray[np.float64]] | None = None) -> None:
+        super().__init__({"sum": (np.float64, 0.0)})
+        self._function = function
+
+    def add(self, taken: Taken) -> None:
+        values = taken.values[0]
+        numbers = taken.numbers if not pa.types.is_decimal(values.type) else _doubles(values)
+        with np.errstate(invalid="ignore", over="ignore"):
+            numbers = numbers if self._function is None else self._function(numbers)
+            self.arrays["sum"][taken.rows.groups] += taken.rows.sums(numbers)
+
+    def of(self, groups: Ids) -> npt.NDArray[np.float64]:
+        return self.arrays["sum"][groups]
+
+
+def _doubles(decimals: pa.Array) -> npt.NDArray[np.float64]:
+    doubles: npt.NDArray[np.float64] = decimals.cast(pa.float64()).fill_null(0.0).to_numpy(zero_copy_only=False)
+    return doubles
+
+
+class DecimalSums(Arrays):
+    """Exact sums of decimals, as numbers of their last digit: 32 bits in each of the first three limbs, and all above
+    them in the last one, so that neither a batch nor all of them overflow.
+
+    Args:
+        scale: how many digits stand behind the point.
+    """
+
+    def __init__(self, scale: int) -> None:
+        super().__init__(dict.fromkeys(_LIMBS, (np.int64, 0)))
+        self._type = pa.decimal128(_MOST_DIGITS, scale)
+
+    def add(self, taken: Taken) -> None:
+        groups, carry = taken.rows.groups, np.zeros(len(taken.rows.groups), np.int64)
+        for name, limb in zip(_LIMBS, _limbs(taken.values[0]), strict=True):
+            total = self.arrays[name][groups] + taken.rows.integer_sums(limb) + carry
+            carry = total >> 32
+            self.arrays[name][groups] = total if name == _LIMBS[-1] else total & _LOW
+
+    def of(self, groups: Ids) -> pa.Array:
+        """NULL where a sum has more digits than a decimal."""
+        limbs = [self.arrays[name][groups] for name in _LIMBS]
+        words = np.empty((len(groups), 2), np.int64)
+        words[:, 0] = limbs[0] | limbs[1] << 32
+        words[:, 1] = limbs[2] | limbs[3] << 32
+        fits = limbs[3] == limbs[3] << 32 >> 32
+        wide = pa.Array.from_buffers(self._type, len(groups), [None, pa.py_buffer(words)])
+        return _within_digits(wide, fits)
+
+
+def _limbs(decimals: pa.Array) -> tuple[Ids, Ids, Ids, Ids]:
+    """The 32 bits of each of four limbs; the last one has the sign. NULLs have to be left out."""
+    wide = decimals.cast(pa.decimal128(_MOST_DIGITS, decimals.type.scale))
+    words = np.frombuffer(wide.buffers()[1], np.int64, 2 * len(wide), 16 * wide.offset).reshape(-1, 2)
+    low, high = words[:, 0], words[:, 1]
+    return low & _LOW, (low >> 32) & _LOW, high & _LOW, high >> 32
+
+
+_MOST = (10**_MOST_DIGITS) - 1
+
+
+def _within_digits(decimals: pa.Array, fits: npt.NDArray[np.bool_]) -> pa.Array:
+    """The decimals, NULL where they are no such, or have more digits than 38."""
+    words = np.frombuffer(decimals.buffers()[1], np.int64).reshape(-1, 2)
+    most_high, most_low = np.int64(_MOST >> 64), np.uint64(_MOST & 2**64 - 1)
+    high, low = words[:, 1], words.view(np.uint64)[:, 0]
+    is_large = (high > most_high) | ((high == most_high) & (low > most_low))
+    # The least number is the largest one's complement plus one.
+    is_small = (high < ~most_high) | ((high == ~most_high) & (low < ~most_low + np.uint64(1)))
+    is_null = is_large | is_small | ~fits
+    if not is_null.any():
+        return decimals
+    validity = from_numpy(~is_null).buffers()[1]
+    return pa.Array.from_buffers(decimals.type, len(decimals), [validity, decimals.buffers()[1]])

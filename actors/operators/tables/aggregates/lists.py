@@ -1,0 +1,119 @@
+"""Results that are made of all values of a group."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from actors.columns.take import take
+from actors.keys.index import Ids, KeyIndex
+from actors.operators.calc.calculation import calculate, prepared
+from actors.operators.calc.values.evaluation import EvaluationContext
+from actors.operators.tables.aggregates.value_sets import ValueSets
+from flinkray.batches.numpy_arrays import from_numpy
+from flinkray.errors import RecordError
+from flinkray.tables.plans.expressions import AggregateCall, BoundExpression, Call, Column, Constant
+from flinkray.tables.types.arrow import to_arrow
+from flinkray.tables.types.logical import STRING
+
+ListResult = Callable[[Ids, pa.RecordBatch, int, AggregateCall], pa.Array]
+"""Makes the results of so many groups of their values, which come in order, with the place of their group."""
+
+
+def _offsets(places: Ids, size: int) -> Ids:
+    return np.searchsorted(places, np.arange(size + 1)).astype(np.int32)
+
+
+def _lists(places: Ids, values: pa.Array, size: int) -> pa.Array:
+    """A list of its values for each group; NULL where it has none."""
+    offsets = _offsets(places, size)
+    is_empty = np.append(np.diff(offsets) == 0, False)
+    return pa.ListArray.from_arrays(from_numpy(offsets, is_null=is_empty if is_empty.any() else None), values)
+
+
+def _array(places: Ids, values: pa.RecordBatch, size: int, call: AggregateCall) -> pa.Array:
+    return _lists(places, values.column(0), size).cast(to_arrow(call.type))
+
+
+def _one(is_last: bool) -> ListResult:
+    def result(places: Ids, values: pa.RecordBatch, size: int, _: AggregateCall) -> pa.Array:
+        offsets = _offsets(places, size)
+        rows = offsets[1:] - 1 if is_last else offsets[:-1]
+        return values.column(0).take(from_numpy(rows, is_null=np.diff(offsets) == 0))
+
+    return result
+
+
+def _single(places: Ids, values: pa.RecordBatch, size: int, call: AggregateCall) -> pa.Array:
+    if np.any(np.diff(_offsets(places, size)) > 1):
+        raise RecordError("a query that stands for one value has several rows")
+    return _one(True)(places, values, size, call)
+
+
+def _text(places: Ids, values: pa.RecordBatch, size: int, _: AggregateCall) -> pa.Array:
+    """Texts with the separator of each before it, but for the first."""
+    texts = values.column(0)
+    separators = values.column(1) if values.num_columns > 1 else pa.repeat(",", len(texts))
+    joined = pc.binary_join_element_wise(separators, texts, "")
+    return pc.binary_join(_lists(places, _first_else(places, texts, joined), size), "")
+
+
+def _first_else(places: Ids, first: pa.Array, others: pa.Array) -> pa.Array:
+    is_first = np.diff(places, prepend=-1) != 0
+    return pc.if_else(from_numpy(is_first), first, others)
+
+
+def _json_array(places: Ids, values: pa.RecordBatch, size: int, call: AggregateCall) -> pa.Array:
+    return _enclosed(places, _fragments("JSON_ARRAY", values, call), size, "[]")
+
+
+def _json_object(places: Ids, values: pa.RecordBatch, size: int, call: AggregateCall) -> pa.Array:
+    """The last value of each key, in the order in which these came."""
+    keys = pa.RecordBatch.from_arrays([from_numpy(places), values.column(1)], names=["group", "key"])
+    numbers = KeyIndex().ids(keys)
+    last = np.zeros(len(numbers), np.int64)
+    last[numbers] = np.arange(len(numbers))
+    kept = np.flatnonzero(last[numbers] == np.arange(len(numbers)))
+    return _enclosed(places[kept], _fragments("JSON_OBJECT", take(values, from_numpy(kept)), call), size, "{}")
+
+
+def _fragments(function: str, values: pa.RecordBatch, call: AggregateCall) -> pa.Array:
+    """What stands between the brackets of the JSON of each row's arguments, which come from the last one on."""
+    columns = dict(enumerate(reversed(values.columns)))
+    found = calculate(_json_call(function, call.arguments), columns, values.num_rows, EvaluationContext())
+    return pc.utf8_slice_codeunits(found, 1, -1)
+
+
+@lru_cache(64)
+def _json_call(function: str, arguments: tuple[BoundExpression, ...]):  # type: ignore[no-untyped-def]
+    columns = tuple(Column(each.type, place) for place, each in enumerate(arguments[1:]))
+    on_null = Constant(arguments[0].type, "NULL")
+    return prepared(Call(STRING.not_null(), function, (on_null, *columns)), EvaluationContext())
+
+
+def _enclosed(places: Ids, texts: pa.Array, size: int, ends: str) -> pa.Array:
+    joined = pc.binary_join(_lists(places, texts, size), ",").fill_null("")
+    return pc.binary_join_element_wise(ends[0], joined, ends[1], "")
+
+
+def collected(groups: Ids, sets: ValueSets, call: AggregateCall) -> pa.Array:
+    """How often each value is in each group."""
+    places, numbers = sets.of_groups(groups)
+    offsets = from_numpy(_offsets(places, len(groups)))
+    values, counts = sets.take(numbers).column(0), from_numpy(sets.counts(numbers).astype(np.int32))
+    return pa.MapArray.from_arrays(offsets, values, counts).cast(to_arrow(call.type))
+
+
+LIST_RESULTS: dict[str, ListResult] = {
+    "ARRAY_AGG": _array,
+    "FIRST_VALUE": _one(False),
+    "JSON_ARRAYAGG": _json_array,
+    "JSON_OBJECTAGG": _json_object,
+    "LAST_VALUE": _one(True),
+    "LISTAGG": _text,
+    "SINGLE_VALUE": _single,
+}

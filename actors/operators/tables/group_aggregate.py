@@ -1,0 +1,206 @@
+"""Aggregates of the rows of each group (Flink's GroupAggregate)."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from actors.columns.large_columns import Column
+from actors.columns.take import take
+from actors.keys.index import Ids
+from actors.keys.state_tables import same_rows
+from actors.operators.aggregates.value_rules import with_one_zero
+from actors.operators.contract.operator import OperatorContext, Output
+from actors.operators.tables.aggregates.aggregates import Aggregates
+from actors.operators.tables.aggregates.grouped_rows import Flags, GroupedRows, Grouper
+from actors.operators.tables.changes import Kinds, changed_rows, differ, weights_of
+from actors.operators.tables.operator import TableOperator
+from actors.protocol.elements import CheckpointOptions
+from actors.state.snapshots.snapshot import OperatorSnapshot, RestoredState
+from flinkray.batches.numpy_arrays import as_numpy, from_numpy
+from flinkray.transformations.table_factories import GroupAggregateFactory
+from flinkray.types.records import MAX_TIMESTAMP, Timestamp
+
+_WRITTEN = "written"
+_AGGREGATES = "aggregates"
+_SWEPT_AT_ONCE = 4096
+
+
+class GroupAggregateOperator(TableOperator[GroupAggregateFactory]):
+    """Gives a row for each group, its keys and then its results, and changes it at most once a batch.
+
+    Rows that are taken back of a group that is not there are left out, as in Flink; a group whose rows are all taken
+    back goes. Without keys, there is one group from the first row on. In batch mode, rows are given at the end.
+    """
+
+    def __init__(self, factory: GroupAggregateFactory) -> None:
+        super().__init__(factory)
+        self._is_insert_only = factory.takes[0].is_insert_only
+        self._keys = factory.keys
+
+    def setup(self, context: OperatorContext, output: Output) -> None:
+        super().setup(context, output)
+        self._begin()
+
+    def _begin(self) -> None:
+        self._aggregates = Aggregates(self.factory.calls, self._is_insert_only)
+        self._grouper = Grouper()
+        self._is_there: Flags = np.zeros(0, np.bool_)
+        """Whether a group has a row among the results."""
+        self._written: Ids = np.zeros(0, np.int64)
+        self._swept = 0
+
+    # -- rows
+
+    def process_rows(self, rows: pa.RecordBatch, keys: Ids, kinds: Kinds | None, input_index: int) -> None:
+        self._grow()
+        weights = None if kinds is None or not kinds.any() else weights_of(kinds, len(kinds))
+        grouped, last = self._grouper.group(keys, weights, len(self._is_there))
+        self._expire(grouped.groups)
+        if weights is not None:
+            known = self._accepted(grouped)
+            if not known.all():
+                rows, keys, weights = take(rows, from_numpy(np.flatnonzero(known))), keys[known], weights[known]
+                grouped, last = self._grouper.group(keys, weights, len(self._is_there))
+        if self.context.is_batch:
+            self._add(rows, grouped)
+            return
+        groups = grouped.groups
+        had = self._is_there[groups]
+        before = self._results(rows, last, groups)
+        self._add(rows, grouped)
+        has = self._is_there[groups]
+        self._give(before, self._results(rows, last, groups), had, has)
+        self._aggregates.reset(groups[~has])
+
+    def _accepted(self, rows: GroupedRows) -> Flags:
+        """Which rows count: those of a group that is there, or that come with or behind one that is added."""
+        assert rows.weights is not None
+        first = np.full(len(rows.groups), len(rows.places))
+        added = np.flatnonzero(rows.weights > 0)[::-1]
+        first[rows.places[added]] = added
+        first[self._is_there[rows.groups]] = 0
+        accepted: Flags = np.arange(len(rows.places)) >= first[rows.places]
+        return accepted
+
+    def _add(self, rows: pa.RecordBatch, grouped: GroupedRows) -> None:
+        self._aggregates.add(rows, grouped)
+        groups = grouped.groups
+        self._is_there[groups] = True if not self._keys else self._aggregates.rows.of(groups) != 0
+        if self.factory.state_ttl_ms:
+            self._written[groups] = self.now()
+
+    def _results(self, rows: pa.RecordBatch, last: Ids, groups: Ids) -> pa.RecordBatch:
+        """The results of groups, of each of which a row is given, for its keys."""
+        indices = from_numpy(last)
+        keys = [take(with_one_zero(rows.column(each)), indices) for each in self._keys]
+        return self._result_rows(keys, groups)
+
+    def _result_rows(self, keys: list[pa.Array], groups: Ids) -> pa.RecordBatch:
+        if not self.factory.rows.fields:
+            return pa.RecordBatch.from_arrays([pa.nulls(len(groups))], schema=self.schema)
+        return pa.RecordBatch.from_arrays([*keys, *self._aggregates.results(groups)], schema=self.schema)
+
+    def _give(self, before: pa.RecordBatch, after: pa.RecordBatch, had: Flags, has: Flags) -> None:
+        # With a time to live, what reads the results has to hear of every row, or it might forget the group's.
+        is_same = had & has
+        if not self.factory.state_ttl_ms or not self.factory.calls:
+            results = list(range(len(self._keys), before.num_columns))
+            is_same &= ~differ(before.select(results), after.select(results))
+        else:
+            is_same[:] = False
+        given = np.flatnonzero((had | has) & ~is_same)
+        if not len(given):
+            return
+        if not had[given].any():
+            self.emit(take(after, from_numpy(given)))
+            return
+        if len(given) < len(had):
+            before, after = (take(each, from_numpy(given)) for each in (before, after))
+        with_before = self.factory.gives.before
+        self.emit(*changed_rows(before, after, had[given], has[given], with_before=with_before))
+
+    # -- the end, in batch mode
+
+    def on_watermark(self, timestamp: Timestamp) -> None:
+        if self.context.is_batch and timestamp == MAX_TIMESTAMP:
+            if not self._keys:  # there is a result without any row, too
+                self._grow()
+                self._is_there[0] = True
+            self.end_keys()
+        super().on_watermark(timestamp)
+
+    def end_keys(self) -> None:
+        groups = np.flatnonzero(self._is_there)
+        if len(groups):
+            keys = self.keys.take(groups)
+            columns = [] if keys is None else [_array(each) for each in keys.columns]
+            self.emit(self._result_rows(columns, groups))
+        self.forget_keys()
+        self._begin()
+
+    # -- what is forgotten
+
+    def _grow(self) -> None:
+        size = len(self.keys)
+        self._aggregates.grow(size)
+        if size > len(self._is_there):
+            more = max(size, 2 * len(self._is_there)) - len(self._is_there)
+            self._is_there = np.concatenate([self._is_there, np.zeros(more, np.bool_)])
+            self._written = np.concatenate([self._written, np.zeros(more, np.int64)])
+
+    def _expire(self, groups: Ids) -> None:
+        """Forgets these groups, and the next ones that are looked at, where they have not been written for long."""
+        before = self.expires_before
+        if before is None:
+            return
+        begin = self._swept if self._swept < len(self._is_there) else 0
+        self._swept = begin + _SWEPT_AT_ONCE
+        looked_at = np.union1d(groups, np.arange(begin, min(self._swept, len(self._is_there))))
+        expired = looked_at[self._is_there[looked_at] & (self._written[looked_at] < before)]
+        self._is_there[expired] = False
+        self._aggregates.reset(expired)
+
+    def forget_unused(self) -> None:
+        live = np.flatnonzero(self._is_there)
+        if self._keys and self.keys.forget_unused([live]) is not None:
+            self._aggregates.retain(live)
+            self._is_there, self._written = self._is_there[live], self._written[live]
+            self._grouper = Grouper()
+
+    # -- snapshots
+
+    def snapshot_state(self, checkpoint_id: int, options: CheckpointOptions) -> OperatorSnapshot | None:
+        groups = np.flatnonzero(self._is_there)
+        if not len(groups):
+            return None
+        keys, tables, snapshot = self.keys.columns(), self.tables, OperatorSnapshot()
+        metadata = {_AGGREGATES: self.factory.text.encode()}
+        written = self._written[groups]
+        for name, captured in self._aggregates.capture(groups).items():
+            beside = {_WRITTEN: from_numpy(written)} if captured.groups is groups else {}
+            ids = None if keys is None else captured.groups
+            snapshot.add_keyed(
+                name,
+                lambda captured=captured, beside=beside, ids=ids: tables.make(  # type: ignore[misc]
+                    keys, ids, captured.columns() | beside, metadata
+                ),
+                tables.owned,
+            )
+        return snapshot
+
+    def initialize_state(self, restored: RestoredState | None) -> None:
+        if restored is None:
+            return
+        for name in self._aggregates.parts:
+            for part in same_rows(restored.keyed(name), _AGGREGATES, self.factory.text, self.where):
+                groups = self.keys.restored_ids(part)
+                self._grow()
+                self._aggregates.restore(name, groups, part.columns)
+                if _WRITTEN in part.columns:
+                    self._is_there[groups] = True
+                    self._written[groups] = as_numpy(part.columns[_WRITTEN])
+
+
+def _array(column: Column) -> pa.Array:
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column

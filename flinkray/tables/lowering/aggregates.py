@@ -1,0 +1,127 @@
+"""Aggregates of groups as operators."""
+
+from __future__ import annotations
+
+import logging
+
+from msgspec.structs import replace
+
+from flinkray.tables.lowering.contract import Lowering, Unexecutable
+from flinkray.tables.plans.explain import aggregate_text
+from flinkray.tables.plans.expressions import AggregateCall, BoundExpression, Call, Column, Constant, equal
+from flinkray.tables.plans.nodes import Aggregate, Expand, Project
+from flinkray.tables.types.logical import INT, CollectionType, MapType, RowType
+from flinkray.transformations.table_factories import ExpandFactory, GroupAggregateFactory
+from flinkray.transformations.transformation import PhysicalTransformation, Transformation, own_parallelism
+
+logger = logging.getLogger(__name__)
+
+_KEEP_ALL_VALUES = frozenset(["ARRAY_AGG", "COLLECT", "JSON_ARRAYAGG", "JSON_OBJECTAGG", "LISTAGG"])
+_KEEP_ALL_TO_TAKE_BACK = frozenset(["FIRST_VALUE", "LAST_VALUE", "MAX", "MIN"])
+_SPREADS = frozenset(["STDDEV_POP", "STDDEV_SAMP", "VAR_POP", "VAR_SAMP"])
+_EXECUTABLE = (
+    frozenset(["APPROX_COUNT_DISTINCT", "AVG", "COUNT", "GROUPING", "SINGLE_VALUE", "SUM"])
+    | _SPREADS
+    | _KEEP_ALL_VALUES
+    | _KEEP_ALL_TO_TAKE_BACK
+)
+
+
+def aggregated(plan: Aggregate, lowering: Lowering, before: bool) -> Transformation:
+    """The results of each group."""
+    for call in plan.calls:
+        if not _is_executable(call):
+            raise Unexecutable(replace(plan, keys=(), calls=(call,)))
+    if plan.grouping_sets:
+        return lowering.of(_expanded(plan), before)
+    rows, takes = plan.input.row_type, lowering.input_changes(plan, before)
+    calls = [aggregate_text(call, rows.names) for call in plan.calls]
+    factory = GroupAggregateFactory(
+        input_rows=(rows,),
+        rows=plan.row_type,
+        takes=takes,
+        gives=lowering.changes(plan, before),
+        state_ttl_ms=lowering.options.state_ttl_ms,
+        keys=plan.keys,
+        calls=plan.calls,
+        text=", ".join(f"{text} {call.type}" for text, call in zip(calls, plan.calls, strict=True)),
+    )
+    keys = ", ".join(rows.names[each] for each in plan.keys)
+    if not lowering.options.state_ttl_ms:
+        _warn_of_growth(plan, keys, takes[0].is_insert_only)
+    return lowering.operator("GroupAggregate", f"[{keys}]: {', '.join(calls)}", plan, factory, [plan.keys], before)
+
+
+def _is_executable(call: AggregateCall) -> bool:
+    if call.function in ("MIN", "MAX") and isinstance(call.arguments[0].type, CollectionType | MapType | RowType):
+        return False
+    return call.function in _EXECUTABLE and not call.order
+
+
+def _warn_of_growth(plan: Aggregate, keys: str, is_insert_only: bool) -> None:
+    for call in plan.calls:
+        if call.distinct or call.function in _KEEP_ALL_VALUES:
+            pass
+        elif is_insert_only or call.function not in _KEEP_ALL_TO_TAKE_BACK:
+            continue
+        logger.warning(
+            "%s of each group by [%s] keeps all values it has seen for as long as the job runs; give state a time to "
+            "live, table.exec.state.ttl, if groups come to an end",
+            aggregate_text(call, plan.input.row_type.names),
+            keys,
+        )
+
+
+# -- grouping sets
+
+
+def _expanded(plan: Aggregate) -> Project:
+    """Grouping sets as one aggregate, whose last key says which set a group is of."""
+    expand = Expand(plan.input, plan.keys, plan.grouping_sets)
+    width, count = len(plan.input.row_type.fields), len(plan.keys)
+    calls = tuple(call for call in plan.calls if call.function != "GROUPING")
+    keys = tuple(range(width, width + count + 1))
+    names = (*plan.names[:count], "$set", *(f"$agg{number}" for number in range(len(calls))))
+    aggregate = Aggregate(expand, keys, calls, names)
+    types = aggregate.row_type.types
+    results: list[BoundExpression] = [Column(types[place], place) for place in range(count)]
+    for call in plan.calls:
+        if call.function == "GROUPING":
+            results.append(_missing_keys(call, plan, count))
+        else:
+            place = count + 1 + calls.index(call)
+            results.append(Column(types[place], place))
+    return Project(aggregate, tuple(results), plan.names)
+
+
+def _missing_keys(call: AggregateCall, plan: Aggregate, set_column: int) -> BoundExpression:
+    """A bit for each argument, the first one the highest: 1 where the group's set is without it."""
+    of_set = Column(INT.not_null(), set_column)
+    cases: list[BoundExpression] = []
+    for number, places in enumerate(plan.grouping_sets):
+        kept = {plan.keys[place] for place in places}
+        bits = "".join("0" if isinstance(each, Column) and each.index in kept else "1" for each in call.arguments)
+        cases += [equal(of_set, Constant(INT.not_null(), number)), Constant(call.type, int(bits, 2))]
+    return Call(call.type, "CASE", (*cases[:-2], cases[-1]))
+
+
+def expanded(plan: Expand, lowering: Lowering, before: bool) -> Transformation:
+    """Each row once for each grouping set, by its input's parallelism, so that the changes of one row stay in order."""
+    source, changes = lowering.of(plan.input, before), lowering.changes(plan.input, before)
+    factory = ExpandFactory(
+        input_rows=(plan.input.row_type,),
+        rows=plan.row_type,
+        takes=(changes,),
+        gives=changes,
+        keys=plan.keys,
+        sets=plan.sets,
+    )
+    names = plan.input.row_type.names
+    sets = ", ".join(f"[{', '.join(names[plan.keys[each]] for each in places)}]" for places in plan.sets)
+    return PhysicalTransformation(
+        name="Expand",
+        description=sets,
+        factory=factory,
+        input_transformations=(source,),
+        parallelism=own_parallelism(source),
+    )
