@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from actors.operators.contract.operator import Operator
 from flinkray.transformations import table_factories as factories
+from flinkray.transformations import table_join_factories as joins
 from flinkray.transformations.operator_factories import TableFactory
 
 
@@ -34,4 +35,24 @@ def create_table_operator(factory: TableFactory) -> Operator:
             from actors.operators.tables.expand import ExpandOperator
 
             return ExpandOperator(factory)
+        case joins.RegularJoinFactory():
+            from actors.operators.tables.joins.regular import RegularJoinOperator
+
+            return RegularJoinOperator(factory)
+        case joins.TableIntervalJoinFactory():
+            from actors.operators.tables.joins.interval import TableIntervalJoinOperator
+
+            return TableIntervalJoinOperator(factory)
+        case joins.TemporalJoinFactory():
+            from actors.operators.tables.joins.temporal import TemporalJoinOperator
+
+            return TemporalJoinOperator(factory)
+        case joins.UnnestFactory():
+            from actors.operators.tables.joins.unnest import UnnestOperator
+
+            return UnnestOperator(factory)
+        case joins.SetOperationFactory():
+            from actors.operators.tables.joins.set_operation import SetOperationOperator
+
+            return SetOperationOperator(factory)
     raise TypeError(f"no operator is registered for {type(factory).__name__}")

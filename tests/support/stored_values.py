@@ -115,6 +115,13 @@ from flinkray.transformations.table_factories import (
     RankFactory,
     SortFactory,
 )
+from flinkray.transformations.table_join_factories import (
+    RegularJoinFactory,
+    SetOperationFactory,
+    TableIntervalJoinFactory,
+    TemporalJoinFactory,
+    UnnestFactory,
+)
 from flinkray.types.changelogs import INSERTS
 from flinkray.types.object_type import PICKLED
 from flinkray.types.records import JobId, Timestamp
@@ -196,6 +203,31 @@ def examples() -> dict[str, Any]:
                 text="COUNT(*)",
             ),
             ExpandFactory(input_rows=(SQL_ROW,), rows=SQL_ROW, takes=(INSERTS,), keys=(0,), sets=((0,), ())),
+            UnnestFactory(
+                input_rows=(SQL_ROW,),
+                rows=SQL_ROW,
+                takes=(INSERTS,),
+                collection=sql.Column(ARRAY(INT), 0),
+                is_outer=True,
+                with_ordinality=False,
+            ),
+            TemporalJoinFactory(
+                input_rows=(SQL_ROW,) * 2, rows=SQL_ROW, takes=(INSERTS,) * 2, kind="LEFT", keys=((0, 0),), times=(1, 1)
+            ),
+            SetOperationFactory(input_rows=(SQL_ROW,) * 2, rows=SQL_ROW, takes=(INSERTS,) * 2, kind="EXCEPT", all=True),
+            RegularJoinFactory(
+                input_rows=(SQL_ROW, SQL_ROW), rows=SQL_ROW, takes=(INSERTS, INSERTS), kind="SEMI", keys=((0, 0),)
+            ),
+            TableIntervalJoinFactory(
+                input_rows=(SQL_ROW, SQL_ROW),
+                rows=SQL_ROW,
+                takes=(INSERTS, INSERTS),
+                kind="INNER",
+                keys=(),
+                lower_ms=0,
+                upper_ms=1,
+                times=None,
+            ),
         ],
         "sources one after another": HybridEnumeratorState(1, (), {0: ()}, (HybridSplit(0, KafkaSplit("t", 0, 1)),)),
         "constants of SQL": [

@@ -86,6 +86,7 @@ def changes_of(
     rescales: bool = True,
     largest_batch: int = 12,
     after_batch: Callable[[Subtasks], None] = lambda _: None,
+    at_end: Callable[[Subtasks], None] = lambda _: None,
     **settings: Any,
 ) -> list[Change]:
     """What an operator gives for changes of its inputs: batches of random size, of one input or the other in turn at
@@ -94,6 +95,7 @@ def changes_of(
     Args:
         keys: the key columns of each input; none: one subtask gets all rows.
         after_batch: what else happens after each batch.
+        at_end: what happens when all have come.
     """
     generator = random.Random(seed)
     selectors = tuple(ColumnKey(tuple(key)) if key else None for key in keys)
@@ -110,6 +112,7 @@ def changes_of(
         found += _taken(subtasks)
         if rescales and generator.random() < 0.2:
             subtasks = subtasks.rescaled(1 if not any(keys) else generator.randint(1, 3))
+    at_end(subtasks)
     for harness in subtasks.harnesses:
         harness.end()
     found += _taken(subtasks)

@@ -156,6 +156,7 @@ ROOMS = (
     "actors.operators.tables.aggregates",
     "actors.operators.tables",
     "actors.operators.tables.ranks",
+    "actors.operators.tables.joins",
     "actors.operators",
     # actors: tasks, slots, hosts and those who use them
     "actors.tasks.metrics",

@@ -5,4 +5,5 @@
 - `changes.py`: what rows do, and the changes from old rows to new ones.
 - `rows/`: rows that they keep by key.
 - `ranks/`: the first rows of each key; `ranks/deduplicate.py` is the smallest operator, to see how one is made.
+- `joins/`: joins.
 """

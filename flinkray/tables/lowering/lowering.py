@@ -5,6 +5,7 @@ from __future__ import annotations
 from flinkray.tables.lowering.aggregates import aggregated, expanded
 from flinkray.tables.lowering.calc import calc, values, with_names
 from flinkray.tables.lowering.contract import Lowering, Unexecutable
+from flinkray.tables.lowering.joins import as_of, combined, joined, unnested
 from flinkray.tables.lowering.ranks import deduplicated, is_to_normalize, limited, normalized, ranked, sorted_rows
 from flinkray.tables.plans.expressions import OuterColumn, Plan, Subquery, expressions_of, walk
 from flinkray.tables.plans.nodes import (
@@ -12,12 +13,15 @@ from flinkray.tables.plans.nodes import (
     Deduplicate,
     Expand,
     Filter,
+    Join,
     Limit,
     Project,
     Rank,
     Scan,
     SetOperation,
     Sort,
+    TemporalJoin,
+    Unnest,
     Values,
 )
 from flinkray.tables.plans.window_columns import is_window_aggregate
@@ -56,4 +60,12 @@ class PlanLowering(Lowering):
                 return limited(plan, self, before)
             case Sort():
                 return sorted_rows(plan, self, before)
+            case Join():
+                return joined(plan, self, before)
+            case TemporalJoin():
+                return as_of(plan, self, before)
+            case Unnest():
+                return unnested(plan, self, before)
+            case SetOperation(kind="INTERSECT" | "EXCEPT"):
+                return combined(plan, self, before)
         raise Unexecutable(plan)

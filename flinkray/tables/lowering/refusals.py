@@ -17,7 +17,7 @@ from flinkray.tables.syntax.nodes import Node
 
 _GROUPS = (nodes.Aggregate, nodes.Distinct)
 _RANKS = (nodes.Window, nodes.Rank, nodes.Deduplicate)
-_JOINS = (nodes.Join, nodes.TemporalJoin, nodes.Correlate, nodes.Unnest, nodes.TableFunctionCall)
+_JOINS = (nodes.Join, nodes.TemporalJoin, nodes.Correlate, nodes.TableFunctionCall)
 
 
 def refusal(error: Unexecutable, statement: Node, sql: str) -> SqlUnsupportedError:
@@ -60,18 +60,14 @@ def _meanings(node: Node) -> Iterator[tuple[tuple[type[Plan], ...], str, Node]]:
             yield _GROUPS, "GROUP BY", first
         case syntax.Select(distinct=True):
             yield _GROUPS, "SELECT DISTINCT", node
-        case syntax.SetOperation(kind=kind, all=False):
-            yield (nodes.SetOperation, *_GROUPS), kind if kind != "UNION" else "UNION without ALL", node.right
-        case syntax.SetOperation(kind="INTERSECT" | "EXCEPT" as kind):
-            yield (nodes.SetOperation,), f"{kind} ALL", node.right
+        case syntax.SetOperation(kind="UNION", all=False):
+            yield _GROUPS, "UNION without ALL", node.right
         case syntax.Hint(name=name):
-            yield (nodes.Scan,), f"the hint {name}", node
+            yield (nodes.Scan, nodes.Join), f"the hint {name}", node
         case syntax.Join():
-            yield _JOINS, "a join", node.right
+            yield _JOINS, "this kind of join", node.right
         case words.Exists() | words.InQuery() | words.Quantified() | words.Subquery() | words.CollectionOfQuery():
             yield (nodes.Filter, nodes.Project, *_JOINS), "a query in an expression", node
-        case syntax.Unnest():
-            yield _JOINS, "UNNEST", node
         case syntax.TableFunction(call=call):
             yield (nodes.WindowTableFunction, *_JOINS), f"the table function {call.function.texts[-1]}", node
         case words.Call(over=over) if over is not None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from flinkray.tables.plans import nodes
 from flinkray.tables.plans.expressions import Plan
+from flinkray.tables.plans.interval_bounds import interval_bounds
 from flinkray.tables.plans.upsert_keys import holds_join_key
 from flinkray.tables.plans.window_columns import is_window_aggregate, is_window_join, is_window_rank
 from flinkray.types.changelogs import INSERTS, Changes
@@ -64,7 +65,9 @@ def _made(plan: Plan) -> Changes:
         case nodes.SetOperation(kind="UNION", all=True):
             return _union(*map(_made, plan.inputs))
         case nodes.SetOperation():
-            return _ALL
+            # Rows come and go, and are never others; where rows only come, only EXCEPT takes some away.
+            is_growing = plan.kind == "INTERSECT" and all(_made(each).is_insert_only for each in plan.inputs)
+            return INSERTS if is_growing else Changes(deletes=True)
         case nodes.Correlate():
             return _union(*map(_made, plan.inputs))
     return _union(*map(_made, plan.inputs))
@@ -86,7 +89,8 @@ def _of_aggregate(plan: nodes.Aggregate) -> Changes:
 
 def _of_join(plan: nodes.Join) -> Changes:
     left, right = map(_made, plan.inputs)
-    if left.is_insert_only and right.is_insert_only and is_window_join(plan):
+    has_end = is_window_join(plan) or interval_bounds(plan) is not None
+    if left.is_insert_only and right.is_insert_only and has_end:
         return INSERTS
     if plan.kind == "INNER":
         return _union(left, right)
@@ -99,13 +103,14 @@ def _of_join(plan: nodes.Join) -> Changes:
 def inputs_need_before(plan: Plan, before: bool) -> tuple[bool, ...]:
     """Whether a node needs -U from each of its inputs, where what reads the node does or not."""
     match plan:
-        case nodes.Project() | nodes.WatermarkAssigner() | nodes.WindowTableFunction() | nodes.SetOperation(all=True):
-            return (before,) * len(plan.inputs)
-        case nodes.Unnest() | nodes.TableFunctionCall():
+        case nodes.Project() | nodes.WatermarkAssigner() | nodes.WindowTableFunction():
             return (before,)
+        case nodes.SetOperation(kind="UNION", all=True):
+            return (before, before)
         case nodes.Join():
             return tuple(before or not holds_join_key(plan, side) for side in (0, 1))
         case nodes.TemporalJoin():
             return (before, False)
-    # A filter, too: the row as it was may have passed where the new one does not.
+    # A filter, too: the row as it was may have passed where the new one does not; and UNNEST: it may have had elements
+    # that the new one has not.
     return (True,) * len(plan.inputs)

@@ -202,6 +202,11 @@ class TimestampType(LogicalType, frozen=True):
         return plain if self.attribute is None else f"{plain} *{self.attribute.value}*"
 
 
+def is_rowtime(kind: LogicalType) -> bool:
+    """Whether a column of that type is a rowtime attribute."""
+    return isinstance(kind, TimestampType) and kind.attribute is TimeAttribute.ROWTIME
+
+
 class Unit(enum.Enum):
     """Units of intervals, the largest first."""
 

@@ -51,11 +51,18 @@ class RowStore:
     Args:
         schema: of all rows.
         numbers: what lies beside each row, by name.
+        on_retain: called with the slots of the rows that are left when slots become others: the first of them is 0.
     """
 
-    def __init__(self, schema: pa.Schema, numbers: Mapping[str, Numbers] | None = None) -> None:
+    def __init__(
+        self,
+        schema: pa.Schema,
+        numbers: Mapping[str, Numbers] | None = None,
+        on_retain: Callable[[Ids], None] = lambda _: None,
+    ) -> None:
         self.schema = schema
         self._numbers = dict(numbers or {})
+        self._on_retain = on_retain
         self._clear()
 
     def _clear(self) -> None:
@@ -113,6 +120,19 @@ class RowStore:
         """The rows of these slots; all columns, or those at these places."""
         return self._columns.take(slots, columns)
 
+    @property
+    def bytes_per_row(self) -> int:
+        """About how many bytes a row takes, on average."""
+        return self._columns.bytes_per_row
+
+    def are_live(self) -> npt.NDArray[np.bool_]:
+        """Whether the row of each slot is there; to be read only, until rows are added or removed."""
+        return self._is_live[: self._slots]
+
+    def live_slots(self) -> Ids:
+        """The slots of all rows."""
+        return np.flatnonzero(self._is_live[: self._slots])
+
     def keys_of(self, slots: Ids) -> Ids:
         """The key of the row of each slot."""
         return self._keys[slots]
@@ -152,6 +172,7 @@ class RowStore:
         self._slots = len(slots)
         self._is_live = np.ones(len(slots), np.bool_)
         self._lists.add(keys, np.arange(len(slots)))
+        self._on_retain(slots)
 
     def _make_room(self) -> None:
         if self._slots <= len(self._keys):

@@ -35,7 +35,14 @@ class StoredColumns:
         """All rows, in order."""
         return tuple(self._chunks)
 
+    @property
+    def bytes_per_row(self) -> int:
+        """About how many bytes a row takes, on average."""
+        return int(sum(chunk.nbytes for chunk in self._chunks)) // max(1, len(self))
+
     def append(self, rows: pa.RecordBatch) -> None:
+        if not rows.num_rows:  # a table of nothing but such chunks has no batches
+            return
         self._chunks.append(rows)
         while (count := self._to_merge()) > 1:
             self._chunks[-count:] = [pa.concat_batches(self._chunks[-count:])]

@@ -38,6 +38,7 @@ from flinkray.tables.plans.nodes import (
     WindowTableFunction,
 )
 from flinkray.tables.plans.rules.rewriting import bottom_up, columns, with_expressions
+from flinkray.tables.types.logical import is_rowtime
 
 
 def merge_projections(plan: Plan) -> Plan:
@@ -239,6 +240,8 @@ def _join(plan: Join | TemporalJoin, needed: frozenset[int]) -> Narrowed:
     right = {each - width for each in read if each >= width} | {second for _, second in plan.keys}
     if isinstance(plan, TemporalJoin):
         left |= columns_of(plan.time)
+        # Its time attributes say from when on a row of the right is.
+        right |= {place for place, kind in enumerate(plan.right.row_type.types) if is_rowtime(kind)}
     new_left, left_kept = _narrow(plan.left, frozenset(left))
     new_right, right_kept = _narrow(plan.right, frozenset(right))
     kept = [*left_kept, *(each + width for each in right_kept)]

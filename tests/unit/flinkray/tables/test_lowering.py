@@ -58,6 +58,19 @@ def factory_of(sql: str) -> CalcFactory:
             "SELECT id FROM orders UNION SELECT 1",
             ["GroupAggregate", "Key by id", "Union", "Calc", "orders", "Calc", "Calc", "Source: Values"],
         ),
+        ("SELECT e FROM orders CROSS JOIN UNNEST(list) AS t(e)", ["Calc", "Unnest", "Calc", "orders"]),
+        (
+            "SELECT id FROM orders EXCEPT ALL SELECT id FROM orders",
+            ["SetOperation", *("Key by id", "Calc", "orders") * 2],
+        ),
+        (
+            "SELECT a.id FROM orders AS a JOIN orders AS b ON a.id = b.id + 1",
+            ["Calc", "Join", *("Key by id", "Calc", "orders"), *("Key by key$3", "Calc", "orders")],
+        ),
+        (
+            "SELECT cents FROM orders WHERE id NOT IN (SELECT id FROM orders)",
+            ["Calc", "Join", *("Partition GLOBAL", "Calc", "orders") * 2],
+        ),
     ],
 )
 def test_nodes_become_operators_and_projections_and_filters_one(sql: str, operators: list[str]) -> None:
@@ -137,17 +150,11 @@ def test_in_batch_mode_final_rows_are_given() -> None:
     ("sql", "what", "place"),
     [
         ("SELECT COUNT(*), PERCENTILE(id, 0.5) FROM orders GROUP BY id", "the aggregate PERCENTILE", "PERCENTILE(id, 0.5)"),  # noqa: E501
-        ("SELECT a.id FROM orders AS a JOIN orders AS b ON a.id = b.id", "a join", "orders AS b"),
-        ("SELECT a.id FROM orders AS a, orders", "a join", "orders"),
-        ("SELECT 1 FROM orders WHERE EXISTS (TABLE orders)", "a query in an expression", "EXISTS (TABLE orders)"),
-        ("SELECT (SELECT MAX(id) FROM orders) FROM orders", "a query in an expression", "(SELECT MAX(id) FROM orders)"),
+        ("SELECT /*+ BROADCAST(a) */ a.id FROM orders AS a, orders", "the hint BROADCAST", "BROADCAST(a)"),
         ("SELECT ARRAY(SELECT id FROM orders)", "a query in an expression", "ARRAY(SELECT id FROM orders)"),
         ("SELECT id FROM orders WHERE id > ALL (SELECT 1)", "a query in an expression", "id > ALL (SELECT 1)"),
-        ("SELECT id FROM orders INTERSECT SELECT 1", "INTERSECT", "SELECT 1"),
-        ("SELECT id FROM orders EXCEPT ALL SELECT 1", "EXCEPT ALL", "SELECT 1"),
         ("SELECT id FROM orders /*+ OPTIONS('a' = 'b') */", "the hint OPTIONS", "OPTIONS('a' = 'b')"),
         ("SELECT RANK() OVER (ORDER BY id) FROM orders", "a call OVER a window", "RANK() OVER (ORDER BY id)"),
-        ("SELECT e FROM orders CROSS JOIN UNNEST(list) AS t(e)", "a join", "UNNEST(list) AS t(e)"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_executed_is_refused_where_it_stands(sql: str, what: str, place: str) -> None:

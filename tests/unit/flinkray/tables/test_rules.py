@@ -23,6 +23,7 @@ from flinkray.tables.plans.nodes import (
     Project,
     Rank,
     Scan,
+    TemporalJoin,
     Values,
     WatermarkAssigner,
 )
@@ -242,6 +243,20 @@ def test_a_distinct_is_an_aggregate_without_results(catalog: Catalog) -> None:
 
 
 # -- ranks, joins of subqueries
+
+
+def test_a_join_as_of_a_time_reads_the_time_of_its_versions() -> None:
+    catalog = Catalog()
+    for sql in (
+        "CREATE TABLE t (k INT, ts TIMESTAMP(3), WATERMARK FOR ts AS ts)",
+        "CREATE TABLE v (k INT PRIMARY KEY NOT ENFORCED, n INT, since TIMESTAMP(3), WATERMARK FOR since AS since)",
+        "CREATE VIEW w AS SELECT k, since, n + 1 AS m FROM v",
+    ):
+        execute_ddl(catalog, sql)
+    plan = bind_query(catalog, "SELECT m FROM t JOIN w FOR SYSTEM_TIME AS OF t.ts ON t.k = w.k")
+    (join,) = optimized(plan).inputs
+    assert isinstance(join, TemporalJoin)
+    assert join.right.row_type.names == ("k", "since", "m")
 
 
 def test_a_filter_on_row_numbers_is_a_rank_that_keeps_its_number_where_it_is_read() -> None:

@@ -91,3 +91,22 @@ def test_many_small_batches_are_few_chunks() -> None:
         store.add(np.array([number]), rows_of([number]))
     assert len(store._columns.chunks) < 20
     assert store.take(np.arange(1000)).column("n").equals(from_numpy(np.arange(1000)))
+
+
+def test_no_rows_may_be_added_and_taken_any_number_of_times() -> None:
+    store = RowStore(SCHEMA)
+    for _ in range(2):
+        store.add(np.zeros(0, np.int64), rows_of([]))
+    assert store.take(np.zeros(0, np.int64)).num_rows == 0
+
+
+def test_who_holds_slots_is_told_which_rows_are_left_when_slots_become_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(row_store, "_FEWEST_DEAD", 1)
+    left: list[list[int]] = []
+    store = RowStore(SCHEMA, on_retain=lambda slots: left.append(slots.tolist()))
+    store.add(np.zeros(4, np.int64), rows_of([1, 2, 3, 4]))
+    store.remove(np.array([0, 2, 3]))
+    store.compact()
+    store.renumber_keys(np.array([0]))
+    assert left == [[1], [0]]
+    assert store.live_slots().tolist() == [0]

@@ -1,0 +1,172 @@
+"""Joins, and what is like them, as operators."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from flinkray.tables.lowering.calc import with_names
+from flinkray.tables.lowering.contract import Lowering, Unexecutable
+from flinkray.tables.plans.explain import expression_text
+from flinkray.tables.plans.expressions import BoundExpression, Call, Column, conjunction, conjuncts, equal
+from flinkray.tables.plans.interval_bounds import interval_bounds
+from flinkray.tables.plans.nodes import Join, SetOperation, TemporalJoin, Unnest
+from flinkray.tables.plans.upsert_keys import is_unique_in, upsert_keys
+from flinkray.tables.plans.window_columns import is_window_join
+from flinkray.tables.types.logical import BOOLEAN, TimeAttribute, is_rowtime
+from flinkray.transformations.table_join_factories import (
+    RegularJoinFactory,
+    SetOperationFactory,
+    TableIntervalJoinFactory,
+    TemporalJoinFactory,
+    UnnestFactory,
+)
+from flinkray.transformations.transformation import PhysicalTransformation, Transformation, own_parallelism
+
+
+def joined(plan: Join, lowering: Lowering, before: bool) -> Transformation:
+    """All pairs of two tables. A join without keys brings all rows to one subtask."""
+    if plan.hints or is_window_join(plan):
+        raise Unexecutable(plan)
+    interval = _interval(plan, lowering, before)
+    if interval is not None:
+        return interval
+    if plan.is_null_aware:
+        plan = _without_open_answers(plan)
+    inputs = (plan.left.row_type, plan.right.row_type)
+    ttl = lowering.options.state_ttl_ms
+    factory = RegularJoinFactory(
+        input_rows=inputs,
+        rows=plan.row_type,
+        takes=lowering.input_changes(plan, before),
+        gives=lowering.changes(plan, before),
+        kind=plan.kind,
+        keys=plan.keys,
+        condition=plan.condition,
+        unique=(_unique(plan, 0), _unique(plan, 1)),
+        input_ttls_ms=(ttl, ttl),
+    )
+    keys = [[pair[side] for pair in plan.keys] for side in (0, 1)]
+    return lowering.operator("Join", _description(plan), plan, factory, keys, before)
+
+
+def _interval(plan: Join, lowering: Lowering, before: bool) -> Transformation | None:
+    """The join as one of rows near each other in time; None: it is none, or rows are updated."""
+    bounds = interval_bounds(plan)
+    takes = lowering.input_changes(plan, before)
+    if bounds is None or not all(each.is_insert_only for each in takes):
+        return None
+    has_rowtime = bounds.attribute is TimeAttribute.ROWTIME
+    if not has_rowtime and plan.kind != "INNER":
+        raise Unexecutable(plan)  # who gives a row that had no partner would have to wait for the clock
+    factory = TableIntervalJoinFactory(
+        input_rows=(plan.left.row_type, plan.right.row_type),
+        rows=plan.row_type,
+        takes=takes,
+        kind=plan.kind,
+        keys=plan.keys,
+        lower_ms=bounds.lower_ms,
+        upper_ms=bounds.upper_ms,
+        times=(bounds.left, bounds.right) if has_rowtime else None,
+        condition=bounds.condition,
+    )
+    keys = [[pair[side] for pair in plan.keys] for side in (0, 1)]
+    return lowering.operator("IntervalJoin", _description(plan), plan, factory, keys, before)
+
+
+def as_of(plan: TemporalJoin, lowering: Lowering, before: bool) -> Transformation:
+    """Rows of the left with the version of the right at their event time: the right's rowtime attribute says from when
+    on a row is, and the join key tells its rows apart."""
+    times = [place for place, kind in enumerate(plan.right.row_type.types) if is_rowtime(kind)]
+    is_versioned = bool(times) and is_unique_in(plan, 1)
+    if plan.hints or not isinstance(plan.time, Column) or not is_rowtime(plan.time.type) or not is_versioned:
+        raise Unexecutable(plan)
+    factory = TemporalJoinFactory(
+        input_rows=(plan.left.row_type, plan.right.row_type),
+        rows=plan.row_type,
+        takes=lowering.input_changes(plan, before),
+        gives=lowering.changes(plan, before),
+        kind=plan.kind,
+        keys=plan.keys,
+        times=(plan.time.index, times[0]),
+        condition=plan.condition,
+    )
+    keys = [[pair[side] for pair in plan.keys] for side in (0, 1)]
+    return lowering.operator("TemporalJoin", _description(plan), plan, factory, keys, before)
+
+
+def unnested(plan: Unnest, lowering: Lowering, before: bool) -> Transformation:
+    """A row for each element; of the input's parallelism, so that the changes of a row stay in order."""
+    source = lowering.of(plan.input)
+    factory = UnnestFactory(
+        input_rows=(plan.input.row_type,),
+        rows=plan.row_type,
+        takes=lowering.input_changes(plan, before),
+        gives=lowering.changes(plan, before),
+        collection=plan.collection,
+        is_outer=plan.is_outer,
+        with_ordinality=plan.with_ordinality,
+    )
+    return PhysicalTransformation(
+        name="Unnest",
+        description=expression_text(plan.collection, plan.input.row_type.names),
+        factory=factory,
+        input_transformations=(source,),
+        parallelism=own_parallelism(source),
+    )
+
+
+def combined(plan: SetOperation, lowering: Lowering, before: bool) -> Transformation:
+    """INTERSECT or EXCEPT. Inputs have the names of the result."""
+    left, right = (with_names(each, plan.columns.names) for each in plan.inputs)
+    plan = replace(plan, left=left, right=right)
+    factory = SetOperationFactory(
+        input_rows=(left.row_type, right.row_type),
+        rows=plan.row_type,
+        takes=lowering.input_changes(plan, before),
+        gives=lowering.changes(plan, before),
+        state_ttl_ms=lowering.options.state_ttl_ms,
+        kind=plan.kind,
+        all=plan.all,
+    )
+    kind = f"{plan.kind} ALL" if plan.all else plan.kind
+    keys = range(len(plan.columns.fields))
+    return lowering.operator("SetOperation", kind, plan, factory, [keys, keys], before)
+
+
+def _description(plan: Join | TemporalJoin) -> str:
+    lefts, rights = plan.left.row_type.names, plan.right.row_type.names
+    conditions = [f"{lefts[left]} = {rights[right]}" for left, right in plan.keys]
+    if plan.condition is not None:
+        conditions.append(expression_text(plan.condition, [*lefts, *rights]))
+    return f"{plan.kind} ON {' AND '.join(conditions) or 'TRUE'}"
+
+
+def _unique(plan: Join, side: int) -> tuple[int, ...] | None:
+    """The columns by which changes of an input find the row that they replace: an upsert key with the join key in it,
+    or the join key where that has an upsert key in it. Changes of one row come in order then, since what has the same
+    join key comes to the same subtask."""
+    keys = frozenset(pair[side] for pair in plan.keys)
+    found = upsert_keys(plan.inputs[side])
+    around = [sorted(key) for key in found if keys <= key]
+    if around:
+        shortest = min(around, key=lambda key: (len(key), key))
+        return tuple(shortest)
+    return tuple(sorted(keys)) if any(key <= keys for key in found) else None
+
+
+def _without_open_answers(plan: Join) -> Join:
+    """NOT IN as a join without keys: a row is left out where any comparison with it is true or open.
+
+    What is no comparison of NOT IN is in the condition as `IS TRUE`.
+    """
+    width = len(plan.left.row_type.fields)
+    lefts, rights = plan.left.row_type.types, plan.right.row_type.types
+    compared: list[BoundExpression] = [
+        equal(Column(lefts[left], left), Column(rights[right], right + width)) for left, right in plan.keys
+    ]
+    conditions: list[BoundExpression] = []
+    for each in () if plan.condition is None else conjuncts(plan.condition):
+        is_other = isinstance(each, Call) and each.function == "IS TRUE"
+        (conditions if is_other else compared).append(each)
+    conditions += [Call(BOOLEAN.not_null(), "IS NOT FALSE", (each,)) for each in compared]
+    return replace(plan, keys=(), condition=conjunction(conditions), is_null_aware=False)
