@@ -15,6 +15,7 @@ from actors.operators.functions.multiple_input import MultipleInputOperator
 from actors.operators.functions.reduce import ReduceOperator
 from actors.operators.functions.row_functions import FusedRowOperator
 from flinkray.transformations import operator_factories as factories
+from flinkray.transformations import table_window_factories as windows
 from graphs.job_graph import OperatorCode
 
 # Operators with heavy imports of their own (connectors, windows) are imported when a job first uses them, so that a
@@ -101,6 +102,27 @@ def _calc(code: OperatorCode) -> Operator:
     return CalcOperator(code.factory)
 
 
+def _rowtime(code: OperatorCode) -> Operator:
+    from actors.operators.time.rowtime import RowtimeOperator
+
+    assert isinstance(code.factory, factories.RowtimeFactory)
+    return RowtimeOperator(code.factory)
+
+
+def _watermark_assigner(code: OperatorCode) -> Operator:
+    from actors.operators.tables.windows.watermarks import WatermarkAssignerOperator
+
+    assert isinstance(code.factory, windows.WatermarkAssignerFactory)
+    return WatermarkAssignerOperator(code.factory)
+
+
+def _window_table_function(code: OperatorCode) -> Operator:
+    from actors.operators.tables.windows.table_function import WindowTableFunctionOperator
+
+    assert isinstance(code.factory, windows.WindowTableFunctionFactory)
+    return WindowTableFunctionOperator(code.factory)
+
+
 def _global_committer(code: OperatorCode) -> Operator:
     from actors.operators.sinks.global_committer import GlobalCommitterOperator
 
@@ -138,6 +160,9 @@ _OPERATORS: dict[type[factories.OperatorFactory], Callable[[OperatorCode], Opera
     factories.RenameFactory: _of_factory(RenameOperator),
     factories.WhereFactory: _of_factory(WhereOperator),
     factories.CalcFactory: _calc,
+    factories.RowtimeFactory: _rowtime,
+    windows.WatermarkAssignerFactory: _watermark_assigner,
+    windows.WindowTableFunctionFactory: _window_table_function,
     factories.AsChangelogFactory: _of_factory(AsChangelogOperator),
     factories.KindsAsColumnFactory: _of_factory(KindsAsColumnOperator),
     factories.DecodeFactory: _decode,

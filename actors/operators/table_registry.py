@@ -5,6 +5,7 @@ from __future__ import annotations
 from actors.operators.contract.operator import Operator
 from flinkray.transformations import table_factories as factories
 from flinkray.transformations import table_join_factories as joins
+from flinkray.transformations import table_window_factories as windows
 from flinkray.transformations.operator_factories import TableFactory
 
 
@@ -55,4 +56,12 @@ def create_table_operator(factory: TableFactory) -> Operator:
             from actors.operators.tables.joins.set_operation import SetOperationOperator
 
             return SetOperationOperator(factory)
+        case windows.WindowRankFactory():
+            from actors.operators.tables.windows.rank import WindowRankOperator
+
+            return WindowRankOperator(factory)
+        case windows.WindowJoinFactory():
+            from actors.operators.tables.windows.join import WindowJoinOperator
+
+            return WindowJoinOperator(factory)
     raise TypeError(f"no operator is registered for {type(factory).__name__}")

@@ -185,7 +185,9 @@ class Batch:
     def with_data(self, data: pa.RecordBatch, kind: Kind = Kind.ROW) -> Batch:
         """Other columns for the same rows, which keep their event times and kinds. Keys that were computed from the
         former columns are left out."""
-        return Batch(data, kind, self.times, None, self.kinds)
+        batch = Batch(data, kind, self.times, None, self.kinds)
+        object.__setattr__(batch, "_time_bounds", self._time_bounds)
+        return batch
 
     def without_keys(self) -> Batch:
         """The same rows without the columns of a computed key."""

@@ -22,6 +22,7 @@ from flinkray.transformations.operator_factories import (
     OperatorFactory,
     ProjectFactory,
     RenameFactory,
+    RowtimeFactory,
     WhereFactory,
 )
 from flinkray.transformations.transformation import Transformation, own_parallelism
@@ -90,6 +91,33 @@ class ColumnOperations(ABC):
         self._known.require(mapping, "rename")
         return self._one_input("Rename", RenameFactory(tuple(mapping.items())), self._known.renamed(mapping))
 
+    def with_rowtime(self, column: str) -> DataStream:
+        """The same rows, of which a column is the rowtime attribute in SQL: windows are over it.
+
+        Event times of rows become those of the column, a timestamp; one that the stream does not have is added, and has
+        the event times, as a timestamp of milliseconds in UTC. Watermarks stay as they are.
+
+        Raises:
+            InvalidProgramError: the stream's columns are not known, or the column is no timestamp.
+        """
+        known = self._known.columns
+        if known is None:
+            raise InvalidProgramError(
+                "with_rowtime: the columns of the stream are not known before it runs; give the output_type= of the "
+                "function before"
+            )
+        if column not in known:
+            kind = self._known.with_column(column, pa.timestamp("ms", "UTC"))
+            return self._in_place("Rowtime", RowtimeFactory(column, is_added=True), kind)
+        if self._known.record_type is not None:
+            arrow_type = self._known.record_type.schema.field(column).type
+            if not pa.types.is_timestamp(arrow_type):
+                raise InvalidProgramError(
+                    f"with_rowtime: column {column!r} is {arrow_type}, and a rowtime attribute is a timestamp; a name "
+                    "that no column has makes one of the rows' event times"
+                )
+        return self._in_place("Rowtime", RowtimeFactory(column), self._known)
+
     def as_changelog(self, column: str = "op") -> DataStream:
         """These rows as a changelog, of which a column says what each row does; the others are the rows' own. The
         parallelism is that of the operator before, so that rows stay in order.
@@ -112,7 +140,8 @@ class ColumnOperations(ABC):
         rows stay in order."""
         if self._known.columns is not None and column in self._known.columns:
             raise InvalidProgramError(f"kinds_as_column would make two columns named {column!r}; name another")
-        return self._in_place("Kinds As Column", KindsAsColumnFactory(column), self._known.with_text_column(column))
+        known = self._known.with_column(column, pa.string())
+        return self._in_place("Kinds As Column", KindsAsColumnFactory(column), known)
 
     def _in_place(self, name: str, factory: OperatorFactory, known: KnownType) -> DataStream:
         """The stream of a new operator of the parallelism that was set for the one before."""

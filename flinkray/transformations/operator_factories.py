@@ -120,6 +120,19 @@ class TimestampsAndWatermarksFactory(OperatorFactory, frozen=True):
     changelog = ChangelogRole.KEEPS
 
 
+class RowtimeFactory(OperatorFactory, frozen=True):
+    """Makes a column and the event times of rows the same. Watermarks pass as they are."""
+
+    column: str
+    is_added: bool = False
+    """Whether the column is made of the event times, as an instant of milliseconds; otherwise these are made of it."""
+    shift_ms: Millis = Millis(0)
+    """How much later than the column the event times are."""
+    drops: bool = False
+    """Whether the column is left out of the results."""
+    changelog = ChangelogRole.KEEPS
+
+
 # -- row functions -----------------------------------------------------------------------------------------------
 
 

@@ -106,7 +106,7 @@ from flinkray.tables.types.logical import (
     TimeAttribute,
 )
 from flinkray.testing.scripted_source import Script
-from flinkray.transformations.operator_factories import CalcFactory
+from flinkray.transformations.operator_factories import CalcFactory, RowtimeFactory
 from flinkray.transformations.table_factories import (
     DeduplicateFactory,
     ExpandFactory,
@@ -121,6 +121,13 @@ from flinkray.transformations.table_join_factories import (
     TableIntervalJoinFactory,
     TemporalJoinFactory,
     UnnestFactory,
+)
+from flinkray.transformations.table_window_factories import (
+    WatermarkAssignerFactory,
+    WindowJoinFactory,
+    WindowRankFactory,
+    Windows,
+    WindowTableFunctionFactory,
 )
 from flinkray.types.changelogs import INSERTS
 from flinkray.types.object_type import PICKLED
@@ -227,6 +234,29 @@ def examples() -> dict[str, Any]:
                 lower_ms=0,
                 upper_ms=1,
                 times=None,
+            ),
+            RowtimeFactory("at"),
+            WatermarkAssignerFactory((("at", TIMESTAMP_LTZ(3)),), "at", sql.Column(TIMESTAMP_LTZ(3), 0)),
+            WindowTableFunctionFactory("at", Windows("TUMBLE", 10, 10), ("start", "end", "time"), is_instant=True),
+            WindowRankFactory(
+                input_rows=(SQL_ROW,),
+                rows=SQL_ROW,
+                takes=(INSERTS,),
+                ends=(0,),
+                kind="RANK",
+                keys=(0,),
+                order=(SortKey(1),),
+                first=1,
+                last=2,
+                has_number=False,
+            ),
+            WindowJoinFactory(
+                input_rows=(SQL_ROW, SQL_ROW),
+                rows=SQL_ROW,
+                takes=(INSERTS, INSERTS),
+                ends=(0, 0),
+                kind="INNER",
+                keys=((0,), (0,)),
             ),
         ],
         "sources one after another": HybridEnumeratorState(1, (), {0: ()}, (HybridSplit(0, KafkaSplit("t", 0, 1)),)),

@@ -157,6 +157,7 @@ ROOMS = (
     "actors.operators.tables",
     "actors.operators.tables.ranks",
     "actors.operators.tables.joins",
+    "actors.operators.tables.windows",
     "actors.operators",
     # actors: tasks, slots, hosts and those who use them
     "actors.tasks.metrics",

@@ -32,6 +32,7 @@ class CalcOperator(ColumnOperator):
         if factory.predicate is not None:
             self._filtered_by = sorted(columns_of(factory.predicate))
             self._expressions.append(factory.predicate)
+        self._read = sorted({*self._projected, *self._filtered_by})
 
     def open(self) -> None:
         self._prepared = [prepared(each, EvaluationContext()) for each in self._expressions]
@@ -53,11 +54,12 @@ class CalcOperator(ColumnOperator):
             columns, names = [pa.nulls(rows.num_rows)], [CARRIER]
         return rows.with_data(pa.RecordBatch.from_arrays(columns, names=names))
 
-    def _places(self, data: pa.RecordBatch) -> list[int]:
-        """Where each of the input's columns stands in a batch."""
-        places = [data.schema.get_field_index(name) for name, _ in self._columns]
-        if -1 in places:
-            raise UnknownColumnError(self._columns[places.index(-1)][0], data.schema.names, label_of(self.context))
+    def _places(self, data: pa.RecordBatch) -> dict[int, int]:
+        """Where each of the input's columns that is read stands in a batch."""
+        places = {each: data.schema.get_field_index(self._columns[each][0]) for each in self._read}
+        for each, place in places.items():
+            if place == -1:
+                raise UnknownColumnError(self._columns[each][0], data.schema.names, label_of(self.context))
         return places
 
     def _column(self, index: int, column: pa.Array) -> pa.Array:

@@ -12,7 +12,7 @@ from actors.operators.calc.values.calendar import Numbers
 from actors.operators.calc.values.evaluation import Datum, Kernel, KernelCall, as_array, plain, with_call
 from actors.operators.calc.values.time_texts import parsed_dates, parsed_timestamps, read_by, written_by
 from actors.operators.calc.values.zones import to_instant, to_local
-from flinkray.tables.functions.times import PARTS_BY_NAME
+from flinkray.tables.functions.times import PARTS_BY_NAME, SOURCE_WATERMARK
 from flinkray.tables.types.logical import INTERVALS, NUMBERS, TEXTS, TypeRoot
 
 _DEFAULT_PATTERN = "yyyy-MM-dd HH:mm:ss"
@@ -187,6 +187,10 @@ def _watermark(call: KernelCall, *_: Datum) -> pa.Array:
     return pa.repeat(pa.scalar(call.context.watermark, pa.int64()), call.rows).cast(call.arrow_type)
 
 
+def _source_watermark(_: KernelCall) -> pa.Array:
+    raise ValueError("it stands for the watermarks of a source, in WATERMARK FOR only")
+
+
 TIME_KERNELS = {
     "EXTRACT": with_call(_extract, 0),
     **{name: _by_name(unit) for name, unit in PARTS_BY_NAME.items()},
@@ -208,4 +212,5 @@ TIME_KERNELS = {
     "PROCTIME": _now(is_row=True),
     "CURRENT_DATABASE": with_call(lambda call: pa.scalar(call.context.database)),
     "CURRENT_WATERMARK": with_call(_watermark),
+    SOURCE_WATERMARK: with_call(_source_watermark),
 }

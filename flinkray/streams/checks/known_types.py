@@ -55,11 +55,11 @@ class KnownType:
         fresh = dict(new)
         return self._typed([*self.columns, *(name for name in fresh if name not in self.columns)], fresh)
 
-    def with_text_column(self, name: str) -> KnownType:
-        """The type with a further column of text."""
+    def with_column(self, name: str, arrow_type: pa.DataType) -> KnownType:
+        """The type with a further column."""
         if self.record_type is None:
             return KnownType.of_columns(None if self.columns is None else (*self.columns, name))
-        return KnownType.of(RecordType(Kind.ROW, self.record_type.schema.append(pa.field(name, pa.string()))))
+        return KnownType.of(RecordType(Kind.ROW, self.record_type.schema.append(pa.field(name, arrow_type))))
 
     def dropped(self, columns: Iterable[str]) -> KnownType:
         if self.columns is None:

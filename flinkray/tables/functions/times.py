@@ -105,6 +105,9 @@ def _now(name: str, result: LogicalType, *synonyms: str) -> Function:
 
 _SPAN = Parameter("a date, time or timestamp, or an interval", DATETIMES | INTERVALS)
 
+SOURCE_WATERMARK = "SOURCE_WATERMARK"
+"""Stands for the watermarks that the source of a table gives; in WATERMARK FOR only, and never computed."""
+
 TIME_FUNCTIONS = (
     Function("EXTRACT", (SYMBOL, _TIME_OR_INTERVAL), _extracted),
     *(Function(name, (_TIME_OR_INTERVAL,), always(BIGINT)) for name in PARTS_BY_NAME),
@@ -125,5 +128,6 @@ TIME_FUNCTIONS = (
     _now("CURRENT_TIME", TIME(0), "LOCALTIME"),
     _now("PROCTIME", TIMESTAMP_LTZ(3).as_attribute(TimeAttribute.PROCTIME)),
     _now("CURRENT_DATABASE", STRING),
+    _now(SOURCE_WATERMARK, TIMESTAMP(3)),
     Function("CURRENT_WATERMARK", (TIMESTAMP_,), _watermark, Nullability.ALWAYS, is_deterministic=False),
 )

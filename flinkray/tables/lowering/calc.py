@@ -8,9 +8,10 @@ import pyarrow as pa
 
 from flinkray.connectors.collection.source import ArrowSource
 from flinkray.tables.lowering.contract import Lowering
+from flinkray.tables.lowering.times import is_of_stream, without_unread_rowtime
 from flinkray.tables.plans.explain import expression_text
-from flinkray.tables.plans.expressions import BoundExpression, Call, Column, Constant, Plan, equal
-from flinkray.tables.plans.nodes import Filter, Project, Scan, Values
+from flinkray.tables.plans.expressions import BoundExpression, Call, Column, Constant, Plan, columns_of, equal
+from flinkray.tables.plans.nodes import Filter, Project, Scan, Values, WatermarkAssigner
 from flinkray.tables.types.arrow import to_arrow
 from flinkray.tables.types.logical import INT, LogicalType, RowType
 from flinkray.time.watermarks import WatermarkStrategy
@@ -40,8 +41,12 @@ def calc(plan: Plan, lowering: Lowering, before: bool) -> Transformation:
     if isinstance(below, Filter):
         predicate, below = below.condition, below.input
         before = True  # the row as it was may have passed where the new one does not
+    if isinstance(below, WatermarkAssigner) and is_of_stream(below):
+        below = below.input
     rows = below.row_type
     source = lowering.scanned(below, before) if isinstance(below, Scan) else lowering.of(below, before)
+    read = columns_of(*projections, *(() if predicate is None else (predicate,)))
+    source = without_unread_rowtime(source, {rows.names[each] for each in read})
     columns = tuple(zip(rows.names, rows.types, strict=True))
     return added(source, CalcFactory(columns, tuple(zip(names, projections, strict=True)), predicate))
 

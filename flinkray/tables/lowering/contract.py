@@ -43,6 +43,8 @@ class TableOptions(Struct, frozen=True):
     """State that was not written for so long is forgotten; 0: never."""
     is_batch: bool = False
     """Whether the program runs in stages: operators give final rows, when all rows have come."""
+    idle_timeout_ms: Millis = Millis(0)
+    """A source without rows for so long holds no watermark back; 0: each does."""
 
 
 class Lowering(ABC):
@@ -110,7 +112,7 @@ class Lowering(ABC):
                 name=name,
                 description=description,
                 factory=factory,
-                input_transformations=tuple(map(_to_one, inputs)),
+                input_transformations=tuple(map(to_one, inputs)),
                 parallelism=1,
                 max_parallelism=1,
             )
@@ -127,7 +129,8 @@ class Lowering(ABC):
         )
 
 
-def _to_one(rows: Transformation) -> Transformation:
+def to_one(rows: Transformation) -> Transformation:
+    """All rows, to one subtask."""
     return PartitionTransformation(name="Partition GLOBAL", input=rows, partitioner=GlobalPartitioner())
 
 

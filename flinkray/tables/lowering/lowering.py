@@ -7,6 +7,8 @@ from flinkray.tables.lowering.calc import calc, values, with_names
 from flinkray.tables.lowering.contract import Lowering, Unexecutable
 from flinkray.tables.lowering.joins import as_of, combined, joined, unnested
 from flinkray.tables.lowering.ranks import deduplicated, is_to_normalize, limited, normalized, ranked, sorted_rows
+from flinkray.tables.lowering.times import watermarks
+from flinkray.tables.lowering.windows import by_window, windowed
 from flinkray.tables.plans.expressions import OuterColumn, Plan, Subquery, expressions_of, walk
 from flinkray.tables.plans.nodes import (
     Aggregate,
@@ -23,6 +25,8 @@ from flinkray.tables.plans.nodes import (
     TemporalJoin,
     Unnest,
     Values,
+    WatermarkAssigner,
+    WindowTableFunction,
 )
 from flinkray.tables.plans.window_columns import is_window_aggregate
 from flinkray.transformations.transformation import Transformation, UnionTransformation
@@ -40,6 +44,9 @@ class PlanLowering(Lowering):
     def lowered(self, plan: Plan, before: bool) -> Transformation:
         if any(isinstance(each, OuterColumn | Subquery) for found in expressions_of(plan) for each in walk(found)):
             raise Unexecutable(plan)
+        found = by_window(plan, self, before)
+        if found is not None:
+            return found
         match plan:
             case Scan() | Filter() | Project():
                 return calc(plan, self, before)
@@ -52,6 +59,10 @@ class PlanLowering(Lowering):
                 return aggregated(plan, self, before)
             case Expand():
                 return expanded(plan, self, before)
+            case WatermarkAssigner():
+                return watermarks(plan, self, before)
+            case WindowTableFunction():
+                return windowed(plan, self, before)
             case Deduplicate():
                 return deduplicated(plan, self, before)
             case Rank():

@@ -14,6 +14,7 @@ from flinkray.tables.catalog import DEFAULT_CATALOG, DEFAULT_DATABASE, Catalog
 from flinkray.tables.lowering.contract import TableOptions, Unexecutable
 from flinkray.tables.lowering.lowering import PlanLowering
 from flinkray.tables.lowering.refusals import refusal
+from flinkray.tables.lowering.rowtimes import rowtime_of
 from flinkray.tables.plans.explain import explain
 from flinkray.tables.plans.expressions import Plan
 from flinkray.tables.plans.rules.order import optimized
@@ -64,8 +65,9 @@ def _bound(query: str, streams: Mapping[str, Stream]) -> tuple[QueryStatement, P
     """The query as it is written, and its plan."""
     catalog = Catalog()
     for name, (transformation, record_type) in streams.items():
+        columns = _columns(name, record_type)
         changes = Changes(updates=True, deletes=True) if _is_changelog(transformation) else INSERTS
-        catalog.add(Table(_path(name), _columns(name, record_type), changes=changes))
+        catalog.add(Table(_path(name), columns, rowtime_of(transformation, columns), changes=changes))
     # As long as the name in braces, so that places in the query stay what they are.
     sql = _BRACES.sub(lambda found: f"`{_known(found, query, streams)}`" if found[1] else found[0], query)
     try:

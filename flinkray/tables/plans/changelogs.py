@@ -49,7 +49,7 @@ def _made(plan: Plan) -> Changes:
             return INSERTS
         case nodes.Aggregate():
             return _of_aggregate(plan)
-        case nodes.Rank() | nodes.Deduplicate() if is_window_rank(plan):
+        case nodes.Rank() | nodes.Deduplicate() if is_window_rank(plan) and _made(plan.input).is_insert_only:
             return INSERTS
         case nodes.Deduplicate(keeps_last=keeps_last):
             below = _made(plan.input)

@@ -23,6 +23,7 @@ from flinkray.tables.plans.nodes import (
     Window,
     WindowTableFunction,
 )
+from flinkray.tables.types.logical import TimeAttribute, TimestampType
 
 
 class WindowKind(Struct, frozen=True):
@@ -32,6 +33,8 @@ class WindowKind(Struct, frozen=True):
     size: int
     slide: int = 0
     offset: int = 0
+    is_proctime: bool = False
+    """Whether the clock says when they end."""
 
 
 class WindowColumns(Struct, frozen=True):
@@ -55,7 +58,9 @@ def window_columns(plan: Plan) -> WindowColumns | None:
     match plan:
         case WindowTableFunction():
             width = len(plan.input.row_type.fields)
-            windows = WindowKind(plan.kind, plan.size, plan.slide, plan.offset)
+            time = plan.input.row_type.types[plan.time]
+            is_proctime = isinstance(time, TimestampType) and time.attribute is TimeAttribute.PROCTIME
+            windows = WindowKind(plan.kind, plan.size, plan.slide, plan.offset, is_proctime)
             return WindowColumns(windows, width, width + 1, width + 2)
         case Filter() | Sort() | Limit() | Rank() | Deduplicate() | Window():
             return window_columns(plan.input)

@@ -40,6 +40,7 @@ from flinkray.tables.plans.expressions import BoundExpression
 from flinkray.tables.types.logical import LogicalType
 from flinkray.transformations.operator_factories import ChainingStrategy, ChangelogRole, OperatorFactory, TableFactory
 from flinkray.transformations.partitioning import Partitioner
+from flinkray.transformations.table_window_factories import WindowRowsFactory
 from graphs import job_graph
 from graphs import persistent_names as names_of_graphs
 from tests.support.pickled_names import globals_in
@@ -95,7 +96,7 @@ def test_what_is_at_a_former_path_is_what_its_name_stands_for_or_nothing(package
 
 def test_all_that_a_job_graph_is_made_of_has_a_name() -> None:
     of_graphs = [each for each in vars(job_graph).values() if isinstance(each, type)]
-    bases = (OperatorFactory, TableFactory, Partitioner)
+    bases = (OperatorFactory, TableFactory, WindowRowsFactory, Partitioner)
     made_of = (*(each for base in bases for each in base.__subclasses__()), *of_graphs)
     ours = [each for each in made_of if each.__module__.split(".")[0] in TABLES and each not in bases]
     assert [each for each in ours if paths_in(dumps(each, may_have_paths=True))] == []

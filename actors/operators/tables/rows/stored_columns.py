@@ -24,6 +24,8 @@ class StoredColumns:
     def __init__(self, schema: pa.Schema) -> None:
         self.schema = schema
         self._chunks: list[pa.RecordBatch] = []
+        self.retained = 0
+        """How many rows `retain` has left at last."""
         self._starts = np.zeros(1, np.int64)
         """Where each chunk begins; and the number of rows."""
 
@@ -74,6 +76,7 @@ class StoredColumns:
         taken = taken_of(self._chunks, numbers)
         self._chunks = taken.to_batches() if taken is not None and len(numbers) else []
         self._starts = np.cumsum([0, *(chunk.num_rows for chunk in self._chunks)])
+        self.retained = len(self)
 
 
 def taken_of(chunks: Sequence[pa.RecordBatch], numbers: Ids) -> pa.Table | None:

@@ -1,0 +1,75 @@
+"""Rowtime attributes as event times and watermarks."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from flinkray.tables.functions.times import SOURCE_WATERMARK
+from flinkray.tables.lowering.contract import Lowering
+from flinkray.tables.plans.explain import expression_text
+from flinkray.tables.plans.expressions import BoundExpression, Call, Plan
+from flinkray.tables.plans.nodes import WatermarkAssigner
+from flinkray.tables.types.logical import LogicalType, TimeAttribute, TimestampType
+from flinkray.transformations.operator_factories import OperatorFactory, RowtimeFactory
+from flinkray.transformations.table_window_factories import WatermarkAssignerFactory
+from flinkray.transformations.transformation import PhysicalTransformation, Transformation, own_parallelism
+from flinkray.types.records import Millis
+
+STREAM_WATERMARK = "STREAM_WATERMARK"
+"""What a plan has for the watermarks of a stream whose event times are its rowtime attribute."""
+
+
+def is_of_stream(plan: Plan) -> bool:
+    """Whether event times and watermarks are there already, so that nothing has to be done."""
+    return isinstance(plan, WatermarkAssigner) and _is_call_of(plan.watermark, STREAM_WATERMARK)
+
+
+def _is_call_of(expression: BoundExpression, name: str) -> bool:
+    return isinstance(expression, Call) and expression.function == name
+
+
+def watermarks(plan: WatermarkAssigner, lowering: Lowering, before: bool) -> Transformation:
+    """Event times from a column, and watermarks from an expression, or those that come."""
+    source = lowering.of(plan.input, before)
+    rows = plan.input.row_type
+    if is_of_stream(plan):
+        return source
+    if _is_call_of(plan.watermark, SOURCE_WATERMARK):
+        return with_event_times(source, rows.names[plan.column], 0, drops=False)
+    columns = tuple(zip(rows.names, rows.types, strict=True))
+    timeout = lowering.options.idle_timeout_ms or None
+    factory = WatermarkAssignerFactory(columns, rows.names[plan.column], plan.watermark, timeout)
+    text = expression_text(plan.watermark, rows.names)
+    return beside(source, "WatermarkAssigner", f"watermark of {factory.column}: {text}", factory)
+
+
+def without_unread_rowtime(stream: Transformation, read: Collection[str]) -> Transformation:
+    """The stream before a column was made of its event times, where nobody reads that."""
+    match stream:
+        case PhysicalTransformation(factory=RowtimeFactory(column=column, is_added=True)) if column not in read:
+            return stream.inputs[0]
+    return stream
+
+
+def with_event_times(rows: Transformation, column: str, shift_ms: int, *, drops: bool) -> Transformation:
+    """The rows with event times from a column, which they may then do without: those that they came with may be others,
+    or none."""
+    shift = f" {shift_ms:+} ms" if shift_ms else ""
+    factory = RowtimeFactory(column, shift_ms=Millis(shift_ms), drops=drops)
+    return beside(rows, "Rowtime", f"event time: {column}{shift}", factory)
+
+
+def beside(rows: Transformation, name: str, description: str, factory: OperatorFactory) -> Transformation:
+    """An operator of its input's parallelism, so that rows stay in order."""
+    return PhysicalTransformation(
+        name=name,
+        description=description,
+        factory=factory,
+        input_transformations=(rows,),
+        parallelism=own_parallelism(rows),
+    )
+
+
+def is_proctime(kind: LogicalType) -> bool:
+    """Whether it is the type of a time attribute of the clock."""
+    return isinstance(kind, TimestampType) and kind.attribute is TimeAttribute.PROCTIME

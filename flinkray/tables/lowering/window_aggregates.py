@@ -1,0 +1,228 @@
+"""Aggregates of windows as the window operators of streams, which compute them in slices and in two phases."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from msgspec import Struct
+
+from flinkray.tables.lowering.calc import added, columns_of_rows
+from flinkray.tables.lowering.contract import Lowering, Unexecutable, keyed, to_one
+from flinkray.tables.lowering.times import is_proctime, with_event_times
+from flinkray.tables.lowering.window_calls import ONE, WindowCalls, call_of_interval
+from flinkray.tables.plans.expressions import (
+    BoundExpression,
+    Call,
+    Column,
+    Plan,
+    columns_of,
+    conjunction,
+    is_deterministic,
+    with_columns,
+)
+from flinkray.tables.plans.nodes import Aggregate, Filter, Project, WatermarkAssigner, WindowTableFunction
+from flinkray.tables.plans.window_columns import window_columns
+from flinkray.tables.types.logical import TIMESTAMP, TIMESTAMP_LTZ, LogicalType, TypeRoot
+from flinkray.transformations.operator_factories import CalcFactory, WindowFactory
+from flinkray.transformations.transformation import PhysicalTransformation, Transformation
+from flinkray.types.keys import ColumnKey
+from flinkray.windows.assigners import (
+    EventTimeSessionWindows,
+    ProcessingTimeSessionWindows,
+    SlidingEventTimeWindows,
+    SlidingProcessingTimeWindows,
+    TumblingEventTimeWindows,
+    TumblingProcessingTimeWindows,
+    WindowAssigner,
+)
+
+_TIME = "t"
+_START, _END = "window_start", "window_end"
+"""What window operators call the bounds of windows, in milliseconds."""
+
+
+class _Below(Struct, frozen=True):
+    """The plan below projections and filters, and what these make of its rows."""
+
+    plan: Plan
+    columns: tuple[BoundExpression, ...]
+    predicate: BoundExpression | None = None
+
+    def under(self, above: _Below) -> _Below:
+        """The same plan, with what `above` makes of these columns."""
+        before = () if self.predicate is None else (self.predicate,)
+        more = () if above.predicate is None else (above.predicate,)
+        return _Below(self.plan, self.over(above.columns), conjunction([*before, *self.over(more)]))
+
+    def over(self, expressions: Iterable[BoundExpression]) -> tuple[BoundExpression, ...]:
+        """Expressions over these columns as such over the plan's."""
+        return tuple(with_columns(each, self.columns.__getitem__) for each in expressions)
+
+
+class _Windowed(Struct, frozen=True):
+    """What windows an aggregate is over, and where its rows come from."""
+
+    rows: _Below
+    time: BoundExpression | None
+    """Over the columns of `rows.plan`; None: the clock."""
+    assigner: WindowAssigner
+    bounds: Mapping[int, str]
+    """Places in the aggregate's keys that are START, END or TIME of the window, as its operator gives them."""
+    shift_ms: int = 0
+    """How much later than the time the event time is."""
+
+
+def window_aggregate(plan: Aggregate, lowering: Lowering) -> Transformation:
+    """A row for each key and window, once the window has ended."""
+    found = _of_group_window(plan) or _of_table_function(plan) or _of_windowed_rows(plan)
+    if found is None or plan.hints:
+        raise Unexecutable(plan, "of windows of processing time, only their own rows can be aggregated")
+    others = [place for place in range(len(plan.keys)) if place not in found.bounds]
+    keys = {place: (f"k{place}", found.rows.columns[plan.keys[place]]) for place in others}
+    calls = WindowCalls(plan, found.rows.columns)
+    columns = [*keys.values(), *calls.arguments]
+    time = None if _has_event_times(found) else found.time
+    if time is not None:
+        columns.append((_TIME, time))
+    elif not columns:  # rows without columns could not be counted
+        columns.append((_TIME, ONE))
+    below = found.rows.plan if found.rows.predicate is None else Filter(found.rows.plan, found.rows.predicate)
+    names = tuple(name for name, _ in columns)
+    rows = lowering.of(Project(below, tuple(each for _, each in columns), names))
+    if time is not None:
+        rows = with_event_times(rows, _TIME, found.shift_ms, drops=True)
+    windows = _window(rows, found.assigner, [name for name, _ in keys.values()], calls)
+    return added(windows, _results(plan, found, keys, calls))
+
+
+def _has_event_times(found: _Windowed) -> bool:
+    """Whether rows come with the times of their windows as event times."""
+    rows = found.rows.plan
+    return isinstance(rows, WatermarkAssigner) and found.time == columns_of_rows(rows.row_type)[rows.column]
+
+
+def _window(rows: Transformation, assigner: WindowAssigner, keys: list[str], calls: WindowCalls) -> Transformation:
+    key = ColumnKey(tuple(keys)) if keys else None
+    text = ", ".join(f"{aggregate!r} AS {name}" for name, aggregate in calls.aggregates)
+    return PhysicalTransformation(
+        name="WindowAggregate",
+        description=f"{text} by [{', '.join(keys)}] in {assigner}",
+        factory=WindowFactory(assigner, tuple(calls.aggregates)),
+        input_transformations=(to_one(rows) if key is None else keyed(rows, key),),
+        keys=() if key is None else (key,),
+        parallelism=1 if key is None else None,
+        max_parallelism=1 if key is None else None,
+    )
+
+
+def _results(
+    plan: Aggregate, found: _Windowed, keys: Mapping[int, tuple[str, BoundExpression]], calls: WindowCalls
+) -> CalcFactory:
+    """The columns of an aggregate from those of its window operator."""
+    columns: list[tuple[str, LogicalType]] = []
+
+    def column(name: str, kind: LogicalType) -> Column:
+        if (name, kind) not in columns:
+            columns.append((name, kind))
+        return Column(kind, columns.index((name, kind)))
+
+    def bound(name: str, kind: LogicalType) -> BoundExpression:
+        if is_proctime(kind):
+            return Call(kind, "PROCTIME", (), is_deterministic=False)
+        if name in ("START", "END"):
+            return column(_START if name == "START" else _END, TIMESTAMP(3).not_null())
+        is_instant = kind.root is TypeRoot.TIMESTAMP_LTZ
+        end = column(_END, (TIMESTAMP_LTZ(3) if is_instant else TIMESTAMP(3)).not_null())
+        return call_of_interval(end, -1)
+
+    rows = plan.row_type
+    results: list[BoundExpression] = []
+    for place in range(len(plan.keys)):
+        kind = rows.types[place]
+        results.append(bound(found.bounds[place], kind) if place in found.bounds else column(keys[place][0], kind))
+    results += [calls.result(number, column) for number in range(len(plan.calls))]
+    results += [bound(each.kind, each.type) for each in plan.properties]
+    return CalcFactory(tuple(columns), tuple(zip(rows.names, results, strict=True)))
+
+
+# -- which windows
+
+
+def _of_group_window(plan: Aggregate) -> _Windowed | None:
+    """`GROUP BY TUMBLE(time, size)` and the like."""
+    window = plan.window
+    if window is None:
+        return None
+    rows = _below(plan.input)
+    time = rows.columns[window.time]
+    by_clock = is_proctime(plan.input.row_type.types[window.time])
+    assigner = _assigner(window.kind, window.size, window.slide, 0, by_clock)
+    return _Windowed(rows, None if by_clock else time, assigner, {})
+
+
+def _of_table_function(plan: Aggregate) -> _Windowed | None:
+    """Rows of a table function, of which nothing but the keys reads the columns of windows: its operator adds none.
+    None: it is something else."""
+    rows = _below(plan.input)
+    function = rows.plan
+    if not isinstance(function, WindowTableFunction) or function.kind == "CUMULATE":
+        return None
+    width = len(function.input.row_type.fields)
+    names = {width: "START", width + 1: "END", width + 2: "TIME"}
+    bounds, keys = {}, []
+    for place, key in enumerate(plan.keys):
+        expression = rows.columns[key]
+        if isinstance(expression, Column) and expression.index in names:
+            bounds[place] = names[expression.index]
+        else:
+            keys.append(expression)
+    arguments = [rows.columns[each] for each in range(len(rows.columns)) if each not in plan.keys]
+    read = columns_of(*keys, *arguments, *(() if rows.predicate is None else (rows.predicate,)))
+    if any(each >= width for each in read):
+        return None
+    function_columns = columns_of_rows(function.row_type)
+    if function.kind == "SESSION" and {*keys} != {function_columns[each] for each in function.partition_by}:
+        raise Unexecutable(function, "sessions are of the keys by which they are grouped: PARTITION BY these")
+    below = _below(function.input)
+    by_clock = is_proctime(function.input.row_type.types[function.time])
+    assigner = _assigner(function.kind, function.size, function.slide, function.offset, by_clock)
+    # The columns of windows stay: they are keys, which the window operator gives.
+    inputs = _Below(below.plan, below.columns + function_columns[width:], below.predicate)
+    return _Windowed(inputs.under(rows), None if by_clock else below.columns[function.time], assigner, bounds)
+
+
+def _of_windowed_rows(plan: Aggregate) -> _Windowed | None:
+    """Rows that have the columns of their windows. The last milliseconds of two windows of one kind are never in the
+    same stretch of `step`, so that stretches are windows for them, which end when they do."""
+    found = window_columns(plan.input)
+    if found is None or found.windows.is_proctime:
+        return None
+    windows = found.windows
+    step = {"TUMBLE": windows.size, "SESSION": 1}.get(windows.kind, windows.slide)
+    of_end = (windows.offset + windows.size) % step if windows.kind == "HOP" else windows.offset % step
+    names = {found.end: "END"}
+    if windows.kind == "TUMBLE":
+        names[found.start] = "START"
+    if found.time is not None:
+        names[found.time] = "TIME"
+    bounds = {place: names[key] for place, key in enumerate(plan.keys) if key in names}
+    rows = _below(plan.input)
+    return _Windowed(rows, rows.columns[found.end], TumblingEventTimeWindows(step, of_end), bounds, shift_ms=-1)
+
+
+def _assigner(kind: str, size: int, slide: int, offset: int, by_clock: bool) -> WindowAssigner:
+    if kind == "SESSION":
+        return (ProcessingTimeSessionWindows if by_clock else EventTimeSessionWindows)(size)
+    if kind == "TUMBLE":
+        return (TumblingProcessingTimeWindows if by_clock else TumblingEventTimeWindows)(size, offset % size)
+    return (SlidingProcessingTimeWindows if by_clock else SlidingEventTimeWindows)(size, slide, offset % slide)
+
+
+def _below(plan: Plan) -> _Below:
+    """What is below the projections and filters of a plan. Whatever has another value each time is not computed
+    twice: it stays below."""
+    if isinstance(plan, Project) and all(map(is_deterministic, plan.expressions)):
+        return _below(plan.input).under(_Below(plan, plan.expressions))
+    if isinstance(plan, Filter) and is_deterministic(plan.condition):
+        return _below(plan.input).under(_Below(plan, columns_of_rows(plan.row_type), plan.condition))
+    return _Below(plan, columns_of_rows(plan.row_type))

@@ -1,0 +1,115 @@
+"""Windows as columns, and joins and ranks within windows, as operators."""
+
+from __future__ import annotations
+
+from flinkray.tables.lowering.contract import Lowering, Unexecutable
+from flinkray.tables.lowering.times import beside, is_proctime
+from flinkray.tables.lowering.window_aggregates import window_aggregate
+from flinkray.tables.plans.expressions import Plan, SortKey
+from flinkray.tables.plans.nodes import Aggregate, Deduplicate, Join, Rank, WindowTableFunction
+from flinkray.tables.plans.window_columns import (
+    WindowColumns,
+    is_window_aggregate,
+    is_window_join,
+    is_window_rank,
+    window_columns,
+)
+from flinkray.tables.types.logical import TypeRoot
+from flinkray.transformations.table_window_factories import (
+    WindowJoinFactory,
+    WindowRankFactory,
+    Windows,
+    WindowTableFunctionFactory,
+)
+from flinkray.transformations.transformation import Transformation
+
+
+def by_window(plan: Plan, lowering: Lowering, before: bool) -> Transformation | None:
+    """What is computed of each window by itself, once it has ended; None: nothing is, or rows are taken back."""
+    if not all(each.is_insert_only for each in lowering.input_changes(plan, before)):
+        return None
+    match plan:
+        case Aggregate() if plan.window is not None or is_window_aggregate(plan):
+            return window_aggregate(plan, lowering)
+        case Rank() | Deduplicate() if is_window_rank(plan):
+            return window_rank(plan, lowering, before)
+        case Join() if is_window_join(plan):
+            return window_join(plan, lowering, before)
+    return None
+
+
+def windowed(plan: WindowTableFunction, lowering: Lowering, before: bool) -> Transformation:
+    """Rows with the columns of their windows. Sessions are known only by an aggregate over them."""
+    if plan.kind == "SESSION":
+        raise Unexecutable(plan, "an aggregate grouped by window_start and window_end ends sessions")
+    rows = plan.input.row_type
+    start, end, time = plan.window_columns
+    factory = WindowTableFunctionFactory(
+        None if is_proctime(rows.types[plan.time]) else rows.names[plan.time],
+        Windows(plan.kind, plan.size, plan.slide or plan.size, plan.offset),
+        (start.name, end.name, time.name),
+        time.type.root is TypeRoot.TIMESTAMP_LTZ,
+    )
+    step = f", every {plan.slide} ms" if plan.slide else ""
+    description = f"{plan.kind} of {plan.size} ms{step} by {rows.names[plan.time]}"
+    return beside(lowering.of(plan.input, before), "WindowTableFunction", description, factory)
+
+
+def window_rank(plan: Rank | Deduplicate, lowering: Lowering, before: bool) -> Transformation:
+    """The first rows of each key in each window, or its last one by a time."""
+    found = _windows(plan, 0)
+    rows = plan.input.row_type
+    keys = plan.partition_by if isinstance(plan, Rank) else plan.keys
+    if isinstance(plan, Rank):
+        kind, order, bounds = plan.kind, plan.order, (plan.first, plan.last)
+    else:
+        by_arrival = is_proctime(rows.types[plan.time])
+        kind, bounds = "ROW_NUMBER", (1, 1)
+        order = () if by_arrival else (SortKey(plan.time, plan.keeps_last, not plan.keeps_last),)
+    factory = WindowRankFactory(
+        input_rows=(rows,),
+        rows=plan.row_type,
+        takes=lowering.input_changes(plan, before),
+        ends=(found.end,),
+        kind=kind,
+        keys=keys,
+        order=order,
+        first=bounds[0],
+        last=bounds[1],
+        has_number=isinstance(plan, Rank) and plan.has_number,
+        is_latest_first=isinstance(plan, Deduplicate) and plan.keeps_last,
+    )
+    name = "WindowRank" if isinstance(plan, Rank) else "WindowDeduplicate"
+    text = ", ".join(f"{rows.names[each.index]}{' DESC' if each.descending else ''}" for each in order)
+    description = f"{kind} {bounds[0]} to {bounds[1]} of [{', '.join(rows.names[each] for each in keys)}] by [{text}]"
+    others = tuple(each for each in keys if each not in (found.start, found.end))
+    return lowering.operator(name, description, plan, factory, [others], before)
+
+
+def window_join(plan: Join, lowering: Lowering, before: bool) -> Transformation:
+    """Pairs of rows of the same window."""
+    if plan.is_null_aware or plan.hints:
+        raise Unexecutable(plan, "NOT EXISTS can, in windows" if plan.is_null_aware else "")
+    left, right = _windows(plan, 0), _windows(plan, 1)
+    factory = WindowJoinFactory(
+        input_rows=(plan.left.row_type, plan.right.row_type),
+        rows=plan.row_type,
+        takes=lowering.input_changes(plan, before),
+        ends=(left.end, right.end),
+        kind=plan.kind,
+        keys=(tuple(pair[0] for pair in plan.keys), tuple(pair[1] for pair in plan.keys)),
+        condition=plan.condition,
+    )
+    names = plan.left.row_type.names, plan.right.row_type.names
+    text = ", ".join(f"{names[0][pair[0]]} = {names[1][pair[1]]}" for pair in plan.keys)
+    others = [pair for pair in plan.keys if pair not in ((left.start, right.start), (left.end, right.end))]
+    keys = [tuple(pair[side] for pair in others) for side in (0, 1)]
+    return lowering.operator("WindowJoin", f"{plan.kind} on {text}", plan, factory, keys, before)
+
+
+def _windows(plan: Rank | Deduplicate | Join, side: int) -> WindowColumns:
+    """The window's columns of an input; that of the clock would have ended before its rows are here."""
+    found = window_columns(plan.inputs[side])
+    if found is None or found.windows.is_proctime:
+        raise Unexecutable(plan, "in windows of processing time, aggregates can")
+    return found

@@ -1,0 +1,186 @@
+"""Windows of SQL in whole jobs are what DuckDB computes with windows as expressions."""
+
+from __future__ import annotations
+
+import datetime as dt
+import random
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+from flinkray import DataStream, InvalidProgramError, StreamExecutionEnvironment, WatermarkStrategy
+from tests.support.jobs import environment
+from tests.support.whole_jobs import rows_of
+
+EPOCH = dt.datetime(1970, 1, 1)
+STRATEGY = WatermarkStrategy.for_bounded_out_of_orderness(1000).with_timestamp_assigner("ts")
+WINDOWS = {
+    "tumble": "TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '0.010' SECOND))",
+    "moved": "TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '0.010' SECOND, INTERVAL '0.003' SECOND))",
+    "hop": "TABLE(HOP(TABLE t, DESCRIPTOR(ts), INTERVAL '0.005' SECOND, INTERVAL '0.020' SECOND))",
+    "cumulate": "TABLE(CUMULATE(TABLE t, DESCRIPTOR(ts), INTERVAL '0.005' SECOND, INTERVAL '0.020' SECOND))",
+}
+IN_DUCKDB = """
+    CREATE VIEW tumble AS SELECT *, ts // 10 * 10 AS window_start, window_start + 10 AS window_end FROM t;
+    CREATE VIEW moved AS SELECT *, (ts + 7) // 10 * 10 - 7 AS window_start, window_start + 10 AS window_end FROM t;
+    CREATE VIEW hop AS SELECT t.*, w * 5 AS window_start, w * 5 + 20 AS window_end
+        FROM t JOIN range(-4, 40) AS r(w) ON ts >= w * 5 AND ts < w * 5 + 20;
+    CREATE VIEW cumulate AS SELECT t.*, ts // 20 * 20 AS window_start, w * 5 AS window_end
+        FROM t JOIN range(0, 60) AS r(w) ON w * 5 > ts AND w * 5 <= ts // 20 * 20 + 20;
+"""
+BOTH = "window_start, window_end"
+
+
+def table(seed: int) -> pa.Table:
+    generator = random.Random(seed)
+    count = 150
+    return pa.table(
+        {
+            "k": [generator.choice(["a", "b", "c", None]) for _ in range(count)],
+            "v": pa.array([generator.choice([None, *range(-5, 6)]) for _ in range(count)], pa.int32()),
+            "x": [generator.choice([None, generator.randrange(-20, 20) / 4]) for _ in range(count)],
+            "n": range(count),
+            "ts": pa.array([generator.randrange(100) for _ in range(count)], pa.timestamp("ms")),
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def oracle() -> Iterator[duckdb.DuckDBPyConnection]:
+    with duckdb.connect(config={"threads": 1}) as connection:
+        rows = table(1)
+        given = rows.set_column(4, "ts", rows.column("ts").cast(pa.int64()))
+        connection.register("given", given)
+        connection.execute("CREATE TABLE t AS SELECT * FROM given")
+        connection.execute(IN_DUCKDB)
+        yield connection
+
+
+def stream(env: StreamExecutionEnvironment) -> DataStream:
+    return env.from_arrow(table(1)).assign_timestamps_and_watermarks(STRATEGY)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dt.datetime):
+        return round((value.replace(tzinfo=None) - EPOCH).total_seconds() * 1000)
+    return value
+
+
+def counted(rows: Iterable[Iterable[Any]]) -> Counter[tuple[Any, ...]]:
+    return Counter(tuple(map(_plain, row)) for row in rows)
+
+
+def check(env: StreamExecutionEnvironment, oracle: duckdb.DuckDBPyConnection, *queries: str | tuple[str, str]) -> None:
+    """Runs queries in one job. Each is the same for DuckDB, or comes with one for that."""
+    pairs = [(each, each) if isinstance(each, str) else each for each in queries]
+    streams = {sql: env.sql(sql.format_map(WINDOWS), t=stream(env)) for sql, _ in pairs}
+    found = rows_of(env, streams)
+    views = {each: each for each in WINDOWS}
+    for sql, in_duckdb in pairs:
+        wanted = oracle.execute(in_duckdb.format_map(views)).fetchall()
+        assert counted(found[sql]) == counted(wanted), sql
+
+
+CALLS = (
+    "COUNT(*), COUNT(v), SUM(v), MIN(v), MAX(k), SUM(x), AVG(x), COUNT(DISTINCT v), COUNT(*) FILTER (WHERE x > 0), "
+    "SUM(v) FILTER (WHERE x > 0)"
+)
+COUNTS = f"SELECT k, {BOTH}, COUNT(*) AS c FROM {{}} GROUP BY k, {BOTH}"
+
+
+def test_aggregates_are_those_of_their_windows(
+    env: StreamExecutionEnvironment, oracle: duckdb.DuckDBPyConnection
+) -> None:
+    late = "SELECT k, {0}, COUNT(*) FROM {{hop}} WHERE window_start >= {1} GROUP BY k, {0}"
+    time = "(ts, INTERVAL '0.010' SECOND)"
+    check(
+        env,
+        oracle,
+        *(f"SELECT k, {BOTH}, {CALLS} FROM {{{each}}} GROUP BY k, {BOTH}" for each in WINDOWS),
+        f"SELECT {BOTH}, COUNT(*), SUM(v + 1) FROM {{hop}} WHERE v > -3 GROUP BY {BOTH}",
+        f"SELECT DISTINCT {BOTH}, k FROM {{tumble}}",
+        f"SELECT {BOTH}, k, v, n FROM {{cumulate}} WHERE x > 0",
+        # Of results of windows, and of rows that were chosen by their windows.
+        *(f"SELECT {BOTH}, MAX(c) FROM ({COUNTS.format(f'{{{each}}}')}) AS s GROUP BY {BOTH}" for each in WINDOWS),
+        (late.format(BOTH, "TIMESTAMP '1970-01-01 00:00:00.015'"), late.format(BOTH, 15)),
+        (
+            f"SELECT k, TUMBLE_START{time}, TUMBLE_END{time}, TUMBLE_ROWTIME{time}, AVG(v) FROM t "
+            f"GROUP BY k, TUMBLE{time}",
+            f"SELECT k, {BOTH}, window_end - 1, CAST(TRUNC(SUM(v) / COUNT(v)) AS INT) FROM tumble GROUP BY k, {BOTH}",
+        ),
+        (
+            f"SELECT k, {BOTH}, COUNT(*), SUM(v) FROM TABLE(SESSION(TABLE t PARTITION BY k, DESCRIPTOR(ts), "
+            f"INTERVAL '0.003' SECOND)) GROUP BY k, {BOTH}",
+            """
+            WITH marked AS (SELECT *, COALESCE(ts - LAG(ts) OVER w > 3, true) AS is_first FROM t
+                WINDOW w AS (PARTITION BY k ORDER BY ts)),
+            numbered AS (SELECT *, SUM(is_first::INT) OVER (PARTITION BY k ORDER BY ts) AS s FROM marked)
+            SELECT k, MIN(ts), MAX(ts) + 3, COUNT(*), SUM(v) FROM numbered GROUP BY k, s
+            """,
+        ),
+    )
+
+
+SAME = "a.k = b.k AND a.window_start = b.window_start AND a.window_end = b.window_end"
+FIRST_ROWS = (
+    f"SELECT n, {BOTH}, r FROM (SELECT *, RANK() OVER (PARTITION BY {BOTH}, k ORDER BY v DESC NULLS LAST) AS r "
+    "FROM {hop}) AS s WHERE r <= 2"
+)
+OUTER_JOIN = (
+    "SELECT a.n, b.n FROM {tumble} AS a FULL JOIN (SELECT * FROM {tumble} WHERE v > 0) AS b "
+    f"ON {SAME} AND a.n < b.n"
+)
+
+
+def test_rows_meet_in_windows_and_are_ranked_in_them(
+    env: StreamExecutionEnvironment, oracle: duckdb.DuckDBPyConnection
+) -> None:
+    check(
+        env,
+        oracle,
+        OUTER_JOIN,
+        f"SELECT a.n, b.n, a.{BOTH.split(',')[0]} FROM {{hop}} AS a JOIN {{hop}} AS b ON {SAME} AND a.n + 1 = b.n",
+        f"SELECT n, {BOTH} FROM {{hop}} AS a WHERE NOT EXISTS (SELECT 1 FROM {{hop}} AS b WHERE {SAME} AND b.n > a.n)",
+        FIRST_ROWS,
+        f"SELECT n, {BOTH} FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY {BOTH} ORDER BY v DESC NULLS LAST, n) AS r "
+        "FROM {tumble}) AS s WHERE r <= 2",
+        (
+            f"SELECT k, ts FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY {BOTH}, k ORDER BY ts DESC) AS r "
+            "FROM {tumble}) AS s WHERE r = 1",
+            f"SELECT k, MAX(ts) FROM tumble GROUP BY {BOTH}, k",
+        ),
+    )
+
+
+def test_windows_run_in_stages_too(oracle: duckdb.DuckDBPyConnection) -> None:
+    env = environment({"execution.runtime-mode": "batch"})
+    check(env, oracle, COUNTS.format("{hop}"), FIRST_ROWS, OUTER_JOIN)
+
+
+# -- rowtime attributes --------------------------------------------------------------------------------------------
+
+
+def test_event_times_become_a_rowtime_attribute_under_a_new_name(env: StreamExecutionEnvironment) -> None:
+    by_number = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner("ms")
+    events = env.from_arrow(pa.table({"ms": [1, 12, 13, 25]})).assign_timestamps_and_watermarks(by_number)
+    windows = WINDOWS["tumble"].replace("ts", "event_time")
+    select = "SELECT window_start AS opened, COUNT(*) AS c, window_time AS closed"
+    sql = f"{select} FROM {windows} GROUP BY {BOTH}, window_time"
+    counts = env.sql(sql, t=events.with_rowtime("event_time"))
+    # The results may be windowed again, by the times of their windows.
+    again = WINDOWS["tumble"].replace("ts", "closed").replace("0.010", "0.020")
+    totals = env.sql(f"SELECT window_start, SUM(c) FROM {again} GROUP BY {BOTH}", t=counts.with_rowtime("closed"))
+    found = rows_of(env, {"counts": counts, "totals": totals})
+    assert counted(found["counts"]) == Counter([(0, 1, 9), (10, 2, 19), (20, 1, 29)])
+    assert counted(found["totals"]) == Counter([(0, 3), (20, 1)])
+
+
+def test_a_column_that_is_no_timestamp_is_no_rowtime_attribute(env: StreamExecutionEnvironment) -> None:
+    with pytest.raises(InvalidProgramError, match="column 'n' is int64, and a rowtime attribute is a timestamp"):
+        stream(env).with_rowtime("n")
+    with pytest.raises(InvalidProgramError, match="are not known before it runs"):
+        stream(env).map(lambda row: row).with_rowtime("at")

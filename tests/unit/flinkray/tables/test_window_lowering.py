@@ -1,0 +1,163 @@
+"""Windows of plans: with which operators they run, over which times, and what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pytest
+
+from flinkray import WatermarkStrategy, col
+from flinkray.connectors.collection.source import ArrowSource
+from flinkray.errors import SqlUnsupportedError
+from flinkray.tables.lowering.queries import Stream, planned
+from flinkray.transformations.operator_factories import (
+    DropFactory,
+    OperatorFactory,
+    RowtimeFactory,
+    SourceFactory,
+    TimestampsAndWatermarksFactory,
+    WhereFactory,
+    WindowFactory,
+)
+from flinkray.transformations.transformation import PhysicalTransformation, Transformation, UnionTransformation
+from flinkray.types.records import Kind, RecordType
+from flinkray.windows.assigners import (
+    EventTimeSessionWindows,
+    ProcessingTimeSessionWindows,
+    SlidingEventTimeWindows,
+    TumblingEventTimeWindows,
+    TumblingProcessingTimeWindows,
+    WindowAssigner,
+)
+
+SCHEMA = pa.schema({"k": pa.string(), "v": pa.int32(), "ms": pa.int64(), "ts": pa.timestamp("us")})
+STRATEGY = WatermarkStrategy.for_monotonous_timestamps()
+BOTH = "window_start, window_end"
+TUMBLE = "TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '10' SECOND))"
+BY_CLOCK = "TABLE(TUMBLE(TABLE (SELECT *, PROCTIME() AS p FROM t), DESCRIPTOR(p), INTERVAL '10' SECOND))"
+
+
+def added(factory: OperatorFactory, *inputs: Transformation) -> Transformation:
+    return PhysicalTransformation(name=type(factory).__name__, factory=factory, input_transformations=inputs)
+
+
+ROWS = added(DropFactory(("x",)))
+TIMED = added(TimestampsAndWatermarksFactory(STRATEGY.with_timestamp_assigner("ts")), ROWS)
+
+
+def stream(transformation: Transformation = TIMED) -> Stream:
+    return transformation, RecordType(Kind.ROW, SCHEMA)
+
+
+def upstream(transformation: Transformation) -> Iterator[Transformation]:
+    yield transformation
+    for each in transformation.inputs:
+        yield from upstream(each)
+
+
+def assigner_of(sql: str) -> WindowAssigner:
+    transformation, _ = planned(sql, {"t": stream()})
+    factories = [each.factory for each in upstream(transformation) if isinstance(each, PhysicalTransformation)]
+    (found,) = (each for each in factories if isinstance(each, WindowFactory))
+    return found.assigner
+
+
+def test_an_aggregate_of_a_streams_windows_is_its_window_operator_between_two_calcs() -> None:
+    # Event times are those of the column already, and the operator itself says which windows there are.
+    transformation, _ = planned(f"SELECT k, SUM(v) FROM {TUMBLE} WHERE v > 0 GROUP BY k, {BOTH}", {"t": stream()})
+    operators = [each for each in upstream(transformation) if isinstance(each, PhysicalTransformation)]
+    assert [each.name for each in operators[:4]] == ["Calc", "Calc", "WindowAggregate", "Calc"]
+    assert operators[4] is TIMED
+
+
+@pytest.mark.parametrize(
+    ("windows", "assigner"),
+    [
+        ("TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '5' SECOND))", TumblingEventTimeWindows(5000)),
+        (
+            "TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '5' SECOND, INTERVAL '7' SECOND))",
+            TumblingEventTimeWindows(5000, 2000),
+        ),
+        (
+            "TABLE(HOP(TABLE t, DESCRIPTOR(ts), INTERVAL '5' SECOND, INTERVAL '1' MINUTE))",
+            SlidingEventTimeWindows(60_000, 5000),
+        ),
+        # Their windows are columns, and each ends in another stretch of the step.
+        (
+            "TABLE(CUMULATE(TABLE t, DESCRIPTOR(ts), INTERVAL '5' SECOND, INTERVAL '1' MINUTE))",
+            TumblingEventTimeWindows(5000),
+        ),
+        (
+            "TABLE(SESSION(TABLE t PARTITION BY k, DESCRIPTOR(ts), INTERVAL '5' SECOND))",
+            EventTimeSessionWindows(5000),
+        ),
+        (BY_CLOCK, TumblingProcessingTimeWindows(10_000)),
+        (
+            f"(SELECT * FROM {TUMBLE}) WHERE window_start > TIMESTAMP '2024-01-01 00:00:00'",
+            TumblingEventTimeWindows(10_000),
+        ),
+    ],
+)
+def test_windows_as_columns_are_windows_of_operators(windows: str, assigner: WindowAssigner) -> None:
+    assert assigner_of(f"SELECT k, {BOTH}, COUNT(*) FROM {windows} GROUP BY k, {BOTH}") == assigner
+
+
+def test_windows_in_group_by_are_windows_of_operators() -> None:
+    assert assigner_of("SELECT COUNT(*) FROM t GROUP BY TUMBLE(ts, INTERVAL '5' SECOND)") == TumblingEventTimeWindows(
+        5000
+    )
+    by_clock = "SELECT COUNT(*) FROM (SELECT k, PROCTIME() AS p FROM t) GROUP BY SESSION(p, INTERVAL '5' SECOND)"
+    assert assigner_of(by_clock) == ProcessingTimeSessionWindows(5000)
+
+
+@pytest.mark.parametrize(
+    ("transformation", "column"),
+    [
+        (TIMED, "ts"),
+        (added(SourceFactory(ArrowSource(pa.table({"k": [1]})), STRATEGY.with_timestamp_assigner(col("ts")))), "ts"),
+        (added(RowtimeFactory("ts"), ROWS), "ts"),
+        (added(WhereFactory(col("v") > 1), TIMED), "ts"),
+        (UnionTransformation(name="Union", union_inputs=(TIMED, added(RowtimeFactory("ts"), ROWS))), "ts"),
+        (added(TimestampsAndWatermarksFactory(STRATEGY), TIMED), "ts"),
+        # Numbers are no timestamps; and what else happens to rows may change the column.
+        (added(TimestampsAndWatermarksFactory(STRATEGY.with_timestamp_assigner("ms")), ROWS), None),
+        (added(TimestampsAndWatermarksFactory(STRATEGY.with_timestamp_assigner(lambda _, time: time)), ROWS), None),
+        (UnionTransformation(name="Union", union_inputs=(TIMED, ROWS)), None),
+        (added(DropFactory(("x",)), TIMED), None),
+    ],
+)
+def test_the_column_of_event_times_is_the_rowtime_attribute(transformation: Transformation, column: str | None) -> None:
+    sql = f"SELECT * FROM {TUMBLE}"
+    if column is None:
+        with pytest.raises(Exception, match="TUMBLE is over a time attribute, and 'ts' is"):
+            planned(sql, {"t": stream(transformation)})
+    else:
+        planned(sql, {"t": stream(transformation)})
+
+
+@pytest.mark.parametrize(
+    ("sql", "message"),
+    [
+        (f"SELECT SUM(DISTINCT v) FROM {TUMBLE} GROUP BY {BOTH}", "GROUP BY cannot be executed yet; in windows COUNT"),
+        (f"SELECT LISTAGG(k) FROM {TUMBLE} GROUP BY {BOTH}", "GROUP BY cannot be executed yet; in windows COUNT"),
+        (
+            "SELECT * FROM TABLE(SESSION(TABLE t PARTITION BY k, DESCRIPTOR(ts), INTERVAL '5' SECOND))",
+            "the table function SESSION cannot be executed yet; an aggregate",
+        ),
+        (
+            "SELECT COUNT(*) FROM TABLE(SESSION(TABLE t PARTITION BY k, DESCRIPTOR(ts), INTERVAL '5' SECOND)) "
+            f"GROUP BY v, {BOTH}",
+            "the table function SESSION cannot be executed yet; sessions are of the keys",
+        ),
+        (
+            f"SELECT * FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY {BOTH} ORDER BY v) AS r FROM {BY_CLOCK}) "
+            "WHERE r < 3",
+            "a call OVER a window cannot be executed yet; in windows of processing time, aggregates can",
+        ),
+    ],
+)
+def test_what_windows_cannot_do_is_refused_with_what_they_can(sql: str, message: str) -> None:
+    with pytest.raises(SqlUnsupportedError) as caught:
+        planned(sql, {"t": stream()})
+    assert caught.value.message.startswith(message)
