@@ -16,24 +16,15 @@ from flinkray.tables.lowering.contract import Unexecutable
 from flinkray.tables.lowering.lowering import PlanLowering
 from flinkray.tables.lowering.refusals import refusal
 from flinkray.tables.plans.expressions import Plan
-from flinkray.tables.plans.nodes import WatermarkAssigner
 from flinkray.tables.plans.rules.order import optimized
 from flinkray.tables.plans.rules.row_fields import fields_read
 from flinkray.tables.syntax.parsing.parser import parse_statement
 from flinkray.tables.syntax.statements import QueryStatement
 from flinkray.tables.types.arrow import stored_schema
-from flinkray.transformations.transformation import Transformation
 from flinkray.types.records import Kind, RecordType
 
 KIND = "row_kind"
 """The column of what each row of an answer does."""
-
-
-class _Lowering(PlanLowering):
-    """Without watermarks, which no operator of those that there are asks for; what does is refused."""
-
-    def lowered(self, plan: Plan, before: bool) -> Transformation:
-        return self.of(plan.input, before) if isinstance(plan, WatermarkAssigner) else super().lowered(plan, before)
 
 
 @functools.cache
@@ -67,7 +58,7 @@ def query_stream(env: StreamExecutionEnvironment, query: Query, events: Source) 
     }
     tables = {catalog().path((name,)): stream._transformation for name, stream in streams.items()}
     try:
-        transformation = _Lowering(tables).of(plan)
+        transformation = PlanLowering(tables).of(plan)
     except Unexecutable as error:
         raise refusal(error.plan, statement, query.sql) from None
     return DataStream(env, transformation, KnownType.of(RecordType(Kind.ROW, stored_schema(plan.row_type))))
