@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from flinkray.tables.binding.constants import interval
 from flinkray.tables.binding.context import Context
 from flinkray.tables.binding.expressions import ExpressionBinder
@@ -61,7 +63,7 @@ def window_table_function(call: Call, source: Plan, binder: ExpressionBinder) ->
             context.fail(node, "PARTITION BY of a table takes its columns")
         partition_by.append(column.index)
     bounds = TIMESTAMP(3).not_null()
-    types = (bounds, bounds, kind.not_null())
+    types = (bounds, bounds, replace(kind, nullable=False, precision=3))  # windows end with a millisecond
     columns = tuple(RowField(each, of) for each, of in zip(_COLUMNS, types, strict=True))
     taken = next((each for each in _COLUMNS if each in source.row_type.names), None)
     if taken is not None:
