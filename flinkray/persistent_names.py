@@ -115,6 +115,7 @@ NAMES = {
     "WatermarkAssignerFactory@1": "flinkray.transformations.table_window_factories:WatermarkAssignerFactory",
     "WindowTableFunctionFactory@1": "flinkray.transformations.table_window_factories:WindowTableFunctionFactory",
     "Windows@1": "flinkray.transformations.table_window_factories:Windows",
+    "WindowAggregateFactory@1": "flinkray.transformations.table_window_factories:WindowAggregateFactory",
     "WindowRankFactory@1": "flinkray.transformations.table_window_factories:WindowRankFactory",
     "WindowJoinFactory@1": "flinkray.transformations.table_window_factories:WindowJoinFactory",
     "ProcessFactory@1": "flinkray.transformations.operator_factories:ProcessFactory",

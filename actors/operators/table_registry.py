@@ -56,6 +56,10 @@ def create_table_operator(factory: TableFactory) -> Operator:
             from actors.operators.tables.joins.set_operation import SetOperationOperator
 
             return SetOperationOperator(factory)
+        case windows.WindowAggregateFactory():
+            from actors.operators.tables.windows.aggregate import WindowAggregateOperator
+
+            return WindowAggregateOperator(factory)
         case windows.WindowRankFactory():
             from actors.operators.tables.windows.rank import WindowRankOperator
 

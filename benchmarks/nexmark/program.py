@@ -60,7 +60,7 @@ def query_stream(env: StreamExecutionEnvironment, query: Query, events: Source) 
     try:
         transformation = PlanLowering(tables).of(plan)
     except Unexecutable as error:
-        raise refusal(error.plan, statement, query.sql) from None
+        raise refusal(error, statement, query.sql) from None
     return DataStream(env, transformation, KnownType.of(RecordType(Kind.ROW, stored_schema(plan.row_type))))
 
 

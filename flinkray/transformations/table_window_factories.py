@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from flinkray.tables.plans.expressions import BoundExpression, SortKey
+from flinkray.tables.plans.expressions import AggregateCall, BoundExpression, SortKey
 from flinkray.tables.types.logical import LogicalType
 from flinkray.transformations.operator_factories import ChangelogRole, OperatorFactory, TableFactory
 from flinkray.types.records import Millis
@@ -50,6 +50,14 @@ class WindowRowsFactory(TableFactory, frozen=True, kw_only=True):
 
     ends: tuple[int, ...]
     """The column of each input that has the end of a row's window."""
+
+
+class WindowAggregateFactory(WindowRowsFactory, frozen=True, kw_only=True):
+    """Aggregates of the rows of each key and window: its keys, then the results of the calls."""
+
+    keys: tuple[int, ...]
+    """The columns of the key, with both bounds of the window."""
+    calls: tuple[AggregateCall, ...]
 
 
 class WindowRankFactory(WindowRowsFactory, frozen=True, kw_only=True):

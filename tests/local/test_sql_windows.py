@@ -67,7 +67,7 @@ def stream(env: StreamExecutionEnvironment) -> DataStream:
 def _plain(value: Any) -> Any:
     if isinstance(value, dt.datetime):
         return round((value.replace(tzinfo=None) - EPOCH).total_seconds() * 1000)
-    return value
+    return round(value, 9) if isinstance(value, float) else value
 
 
 def counted(rows: Iterable[Iterable[Any]]) -> Counter[tuple[Any, ...]]:
@@ -89,6 +89,8 @@ CALLS = (
     "COUNT(*), COUNT(v), SUM(v), MIN(v), MAX(k), SUM(x), AVG(x), COUNT(DISTINCT v), COUNT(*) FILTER (WHERE x > 0), "
     "SUM(v) FILTER (WHERE x > 0)"
 )
+MORE_CALLS = "SUM(DISTINCT v), SUM(DISTINCT v) FILTER (WHERE x > 0), COUNT(*), MIN(k), STDDEV_POP(x), COUNT(DISTINCT x)"
+"""Calls for which all rows of a window are kept."""
 COUNTS = f"SELECT k, {BOTH}, COUNT(*) AS c FROM {{}} GROUP BY k, {BOTH}"
 
 
@@ -102,6 +104,7 @@ def test_aggregates_are_those_of_their_windows(
         oracle,
         *(f"SELECT k, {BOTH}, {CALLS} FROM {{{each}}} GROUP BY k, {BOTH}" for each in WINDOWS),
         f"SELECT {BOTH}, COUNT(*), SUM(v + 1) FROM {{hop}} WHERE v > -3 GROUP BY {BOTH}",
+        *(f"SELECT k, {BOTH}, {MORE_CALLS} FROM {{{each}}} GROUP BY k, {BOTH}" for each in ("moved", "hop")),
         f"SELECT DISTINCT {BOTH}, k FROM {{tumble}}",
         f"SELECT {BOTH}, k, v, n FROM {{cumulate}} WHERE x > 0",
         # Of results of windows, and of rows that were chosen by their windows.
@@ -111,6 +114,10 @@ def test_aggregates_are_those_of_their_windows(
             f"SELECT k, TUMBLE_START{time}, TUMBLE_END{time}, TUMBLE_ROWTIME{time}, AVG(v) FROM t "
             f"GROUP BY k, TUMBLE{time}",
             f"SELECT k, {BOTH}, window_end - 1, CAST(TRUNC(SUM(v) / COUNT(v)) AS INT) FROM tumble GROUP BY k, {BOTH}",
+        ),
+        (
+            f"SELECT TUMBLE_END{time}, SUM(DISTINCT v), TUMBLE_ROWTIME{time} FROM t GROUP BY TUMBLE{time}",
+            "SELECT window_end, SUM(DISTINCT v), window_end - 1 FROM tumble GROUP BY window_end",
         ),
         (
             f"SELECT k, {BOTH}, COUNT(*), SUM(v) FROM TABLE(SESSION(TABLE t PARTITION BY k, DESCRIPTOR(ts), "

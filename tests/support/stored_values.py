@@ -124,6 +124,7 @@ from flinkray.transformations.table_join_factories import (
 )
 from flinkray.transformations.table_window_factories import (
     WatermarkAssignerFactory,
+    WindowAggregateFactory,
     WindowJoinFactory,
     WindowRankFactory,
     Windows,
@@ -238,6 +239,14 @@ def examples() -> dict[str, Any]:
             RowtimeFactory("at"),
             WatermarkAssignerFactory((("at", TIMESTAMP_LTZ(3)),), "at", sql.Column(TIMESTAMP_LTZ(3), 0)),
             WindowTableFunctionFactory("at", Windows("TUMBLE", 10, 10), ("start", "end", "time"), is_instant=True),
+            WindowAggregateFactory(
+                input_rows=(SQL_ROW,),
+                rows=SQL_ROW,
+                takes=(INSERTS,),
+                ends=(0,),
+                keys=(0,),
+                calls=(sql.AggregateCall("COUNT", (), INT),),
+            ),
             WindowRankFactory(
                 input_rows=(SQL_ROW,),
                 rows=SQL_ROW,

@@ -30,7 +30,7 @@ _EXECUTABLE = (
 def aggregated(plan: Aggregate, lowering: Lowering, before: bool) -> Transformation:
     """The results of each group."""
     for call in plan.calls:
-        if not _is_executable(call):
+        if not is_executable(call):
             raise Unexecutable(replace(plan, keys=(), calls=(call,)))
     if plan.grouping_sets:
         return lowering.of(_expanded(plan), before)
@@ -52,7 +52,8 @@ def aggregated(plan: Aggregate, lowering: Lowering, before: bool) -> Transformat
     return lowering.operator("GroupAggregate", f"[{keys}]: {', '.join(calls)}", plan, factory, [plan.keys], before)
 
 
-def _is_executable(call: AggregateCall) -> bool:
+def is_executable(call: AggregateCall) -> bool:
+    """Whether an aggregate of groups can compute it."""
     if call.function in ("MIN", "MAX") and isinstance(call.arguments[0].type, CollectionType | MapType | RowType):
         return False
     return call.function in _EXECUTABLE and not call.order

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from flinkray.tables.lowering.aggregates import is_executable
 from flinkray.tables.lowering.calc import added, columns_of_rows
 from flinkray.tables.lowering.contract import Lowering, Unexecutable, keyed, to_one
 from flinkray.tables.lowering.times import is_proctime, with_event_times
-from flinkray.tables.lowering.window_calls import ONE, WindowCalls, call_of_interval
+from flinkray.tables.lowering.window_calls import ONE, NotBuiltIn, WindowCalls, call_of_interval
+from flinkray.tables.plans.explain import aggregate_text
 from flinkray.tables.plans.expressions import (
     BoundExpression,
     Call,
@@ -20,10 +23,19 @@ from flinkray.tables.plans.expressions import (
     is_deterministic,
     with_columns,
 )
-from flinkray.tables.plans.nodes import Aggregate, Filter, Project, WatermarkAssigner, WindowTableFunction
+from flinkray.tables.plans.nodes import (
+    Aggregate,
+    Filter,
+    GroupWindow,
+    Project,
+    WatermarkAssigner,
+    WindowTableFunction,
+    unique_names,
+)
 from flinkray.tables.plans.window_columns import window_columns
-from flinkray.tables.types.logical import TIMESTAMP, TIMESTAMP_LTZ, LogicalType, TypeRoot
+from flinkray.tables.types.logical import TIMESTAMP, TIMESTAMP_LTZ, LogicalType, RowField, TimestampType, TypeRoot
 from flinkray.transformations.operator_factories import CalcFactory, WindowFactory
+from flinkray.transformations.table_window_factories import WindowAggregateFactory
 from flinkray.transformations.transformation import PhysicalTransformation, Transformation
 from flinkray.types.keys import ColumnKey
 from flinkray.windows.assigners import (
@@ -76,10 +88,13 @@ def window_aggregate(plan: Aggregate, lowering: Lowering) -> Transformation:
     """A row for each key and window, once the window has ended."""
     found = _of_group_window(plan) or _of_table_function(plan) or _of_windowed_rows(plan)
     if found is None or plan.hints:
-        raise Unexecutable(plan, "of windows of processing time, only their own rows can be aggregated")
+        raise Unexecutable(plan)
+    try:
+        calls = WindowCalls(plan, found.rows.columns)
+    except NotBuiltIn:
+        return _of_kept_rows(plan, lowering)
     others = [place for place in range(len(plan.keys)) if place not in found.bounds]
     keys = {place: (f"k{place}", found.rows.columns[plan.keys[place]]) for place in others}
-    calls = WindowCalls(plan, found.rows.columns)
     columns = [*keys.values(), *calls.arguments]
     time = None if _has_event_times(found) else found.time
     if time is not None:
@@ -93,6 +108,52 @@ def window_aggregate(plan: Aggregate, lowering: Lowering) -> Transformation:
         rows = with_event_times(rows, _TIME, found.shift_ms, drops=True)
     windows = _window(rows, found.assigner, [name for name, _ in keys.values()], calls)
     return added(windows, _results(plan, found, keys, calls))
+
+
+def _of_kept_rows(plan: Aggregate, lowering: Lowering) -> Transformation:
+    """An operator that keeps all rows of windows, for what no window operator of streams computes."""
+    if plan.window is not None:
+        return lowering.of(_of_columns(plan, plan.window))
+    found = window_columns(plan.input)
+    if found is None or found.windows.is_proctime:
+        raise Unexecutable(plan, "in windows of processing time there is no such aggregate")
+    for call in plan.calls:
+        if not is_executable(call):
+            raise Unexecutable(replace(plan, keys=(), calls=(call,)))
+    rows = plan.input.row_type
+    factory = WindowAggregateFactory(
+        input_rows=(rows,),
+        rows=plan.row_type,
+        takes=lowering.input_changes(plan, before=True),
+        ends=(found.end,),
+        keys=plan.keys,
+        calls=plan.calls,
+    )
+    text = ", ".join(aggregate_text(call, rows.names) for call in plan.calls)
+    description = f"{text} by [{', '.join(rows.names[each] for each in plan.keys)}]"
+    others = tuple(each for each in plan.keys if each not in (found.start, found.end))
+    return lowering.operator("WindowRowsAggregate", description, plan, factory, [others], before=True)
+
+
+def _of_columns(plan: Aggregate, window: GroupWindow) -> Plan:
+    """An aggregate over a group window as one over windows that are columns."""
+    rows = plan.input.row_type
+    time = rows.types[window.time]
+    assert isinstance(time, TimestampType)
+    bound = TIMESTAMP(3).not_null()
+    names = unique_names([*rows.names, _START, _END, "window_time"])[len(rows.names) :]
+    types = (bound, bound, replace(time, nullable=False, precision=3))
+    fields = tuple(RowField(name, kind) for name, kind in zip(names, types, strict=True))
+    function = WindowTableFunction(plan.input, window.kind, window.time, window.size, window.slide, 0, (), fields)
+    width, count = len(rows.names), len(plan.keys)
+    calls = tuple(f"$agg{number}" for number in range(len(plan.calls)))
+    keys = (*plan.keys, width, width + 1, width + 2)
+    aggregate = Aggregate(function, keys, plan.calls, (*(f"$key{each}" for each in range(count)), *names, *calls))
+    places = {"START": count, "END": count + 1, "ROWTIME": count + 2, "PROCTIME": count + 2}
+    chosen = [*range(count), *(count + 3 + each for each in range(len(calls)))]
+    chosen += [places[each.kind] for each in plan.properties]
+    results = tuple(Column(aggregate.row_type.types[each], each) for each in chosen)
+    return Project(aggregate, results, plan.names)
 
 
 def _has_event_times(found: _Windowed) -> bool:
@@ -182,7 +243,7 @@ def _of_table_function(plan: Aggregate) -> _Windowed | None:
         return None
     function_columns = columns_of_rows(function.row_type)
     if function.kind == "SESSION" and {*keys} != {function_columns[each] for each in function.partition_by}:
-        raise Unexecutable(function, "sessions are of the keys by which they are grouped: PARTITION BY these")
+        raise Unexecutable(function, "its PARTITION BY has to be the keys of GROUP BY")
     below = _below(function.input)
     by_clock = is_proctime(function.input.row_type.types[function.time])
     assigner = _assigner(function.kind, function.size, function.slide, function.offset, by_clock)

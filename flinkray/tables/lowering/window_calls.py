@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from flinkray.tables.lowering.contract import Unexecutable
 from flinkray.tables.plans.expressions import (
     AggregateCall,
     BoundExpression,
@@ -33,12 +32,13 @@ from flinkray.windows.aggregates import Aggregate, Avg, Count, CountDistinct, Fi
 
 _COMPARED = NUMBERS | TEXTS | DATETIMES | {BOOLEAN.root}
 """Types whose values MIN and MAX compare."""
-_WHAT_CAN = (
-    "in windows COUNT, SUM, AVG, MIN, MAX, FIRST_VALUE and LAST_VALUE can, and of DISTINCT values COUNT, MIN and MAX"
-)
 ColumnOf = Callable[[str, LogicalType], Column]
 """The column of the window operator's results that has a name and a type."""
 ONE = Constant(INT.not_null(), 1)
+
+
+class NotBuiltIn(Exception):
+    """No built-in aggregate of streams computes a call."""
 
 
 class WindowCalls:
@@ -47,7 +47,7 @@ class WindowCalls:
     Args:
         columns: those of the aggregate's input, over what is below.
     Raises:
-        Unexecutable: no built-in aggregate computes one of the calls.
+        NotBuiltIn: no built-in aggregate computes one of the calls.
     """
 
     def __init__(self, plan: AggregatePlan, columns: Sequence[BoundExpression]) -> None:
@@ -83,17 +83,17 @@ class WindowCalls:
         name = "COUNT DISTINCT" if call.distinct and call.function == "COUNT" else call.function
         is_repeatable = name in ("MIN", "MAX", "COUNT DISTINCT", "APPROX_COUNT_DISTINCT")
         if (call.distinct and not is_repeatable) or call.order or call.ignore_nulls is False:
-            raise Unexecutable(self._plan, _WHAT_CAN)
+            raise NotBuiltIn
         if name == "COUNT" and (not call.arguments or not call.arguments[0].type.nullable):
             return [self._add(Count(self._argument(ONE, call)) if call.filter is not None else Count(), BIGINT)]
         if len(call.arguments) != 1:
-            raise Unexecutable(self._plan, _WHAT_CAN)
+            raise NotBuiltIn
         kind, argument = call.arguments[0].type, self._argument(call.arguments[0], call)
         if name == "AVG" and not kind.is_one_of(APPROXIMATE) and not isinstance(kind, DecimalType):
             return [self._add(Sum(argument), BIGINT), self._add(Count(argument), BIGINT)]
         found = _built_in(name, argument, kind)
         if found is None:
-            raise Unexecutable(self._plan, _WHAT_CAN)
+            raise NotBuiltIn
         return [self._add(*found)]
 
     def _argument(self, argument: BoundExpression, call: AggregateCall) -> str:

@@ -41,7 +41,7 @@ def by_window(plan: Plan, lowering: Lowering, before: bool) -> Transformation | 
 def windowed(plan: WindowTableFunction, lowering: Lowering, before: bool) -> Transformation:
     """Rows with the columns of their windows. Sessions are known only by an aggregate over them."""
     if plan.kind == "SESSION":
-        raise Unexecutable(plan, "an aggregate grouped by window_start and window_end ends sessions")
+        raise Unexecutable(plan, "sessions end in an aggregate: GROUP BY window_start, window_end and its keys")
     rows = plan.input.row_type
     start, end, time = plan.window_columns
     factory = WindowTableFunctionFactory(
@@ -89,7 +89,7 @@ def window_rank(plan: Rank | Deduplicate, lowering: Lowering, before: bool) -> T
 def window_join(plan: Join, lowering: Lowering, before: bool) -> Transformation:
     """Pairs of rows of the same window."""
     if plan.is_null_aware or plan.hints:
-        raise Unexecutable(plan, "NOT EXISTS can, in windows" if plan.is_null_aware else "")
+        raise Unexecutable(plan, "in windows, write NOT EXISTS instead of NOT IN" if plan.is_null_aware else "")
     left, right = _windows(plan, 0), _windows(plan, 1)
     factory = WindowJoinFactory(
         input_rows=(plan.left.row_type, plan.right.row_type),
@@ -111,5 +111,5 @@ def _windows(plan: Rank | Deduplicate | Join, side: int) -> WindowColumns:
     """The window's columns of an input; that of the clock would have ended before its rows are here."""
     found = window_columns(plan.inputs[side])
     if found is None or found.windows.is_proctime:
-        raise Unexecutable(plan, "in windows of processing time, aggregates can")
+        raise Unexecutable(plan, "windows of processing time are for aggregates of their rows alone")
     return found

@@ -15,7 +15,7 @@ from actors.columns.take import take
 from actors.keys.index import Ids, KeyIndex
 from actors.operators.calc.calculation import calculate, prepared
 from actors.operators.calc.values.evaluation import EvaluationContext
-from actors.operators.tables.windows.window_rows import WindowRowsOperator
+from actors.operators.tables.windows.window_rows import WindowRowsOperator, numbered_keys
 from flinkray.batches.numpy_arrays import as_numpy, from_numpy
 from flinkray.tables.plans.expressions import columns_of
 from flinkray.transformations.table_window_factories import WindowJoinFactory
@@ -62,9 +62,8 @@ class WindowJoinOperator(WindowRowsOperator[WindowJoinFactory]):
         ids = []
         has_null = []
         for rows, columns in zip((left, right), self.factory.keys, strict=True):
-            key = [rows.column(each) for each in columns]
-            ids.append(index.ids(pa.RecordBatch.from_arrays(key, names=[str(place) for place in range(len(key))])))
-            has_null.append(_has_null(key, rows.num_rows))
+            ids.append(numbered_keys(rows, columns, index))
+            has_null.append(_has_null([rows.column(each) for each in columns], rows.num_rows))
         right_numbers = np.flatnonzero(~has_null[1])
         order, begins, counts = partners_of(ids[0], ids[1][right_numbers], max(len(index), 1))
         return right_numbers[order], begins, np.where(has_null[0], 0, counts)

@@ -9,10 +9,10 @@ import pyarrow as pa
 
 from actors.columns.ordering import differs_from_previous, order_by
 from actors.columns.take import take
-from actors.keys.index import Ids, KeyIndex
+from actors.keys.index import Ids
 from actors.operators.tables.ranks.sort_codes import sort_codes, starts_of_ties
 from actors.operators.tables.rows.stored_columns import StoredColumns
-from actors.operators.tables.windows.window_rows import WindowRowsOperator
+from actors.operators.tables.windows.window_rows import WindowRowsOperator, numbered_keys
 from flinkray.batches.numpy_arrays import from_numpy
 from flinkray.transformations.table_window_factories import WindowRankFactory
 
@@ -45,10 +45,7 @@ class WindowRankOperator(WindowRowsOperator[WindowRankFactory]):
     def _ranks(self, rows: pa.RecordBatch) -> tuple[Ids, Ids]:
         """The rows in the order of their keys and their order, and the rank of each."""
         factory = self.factory
-        key = pa.RecordBatch.from_arrays(
-            [rows.column(each) for each in factory.keys], names=[str(each) for each in factory.keys]
-        )
-        keys = KeyIndex().ids(key)
+        keys = numbered_keys(rows, factory.keys)
         codes = [keys, *sort_codes([rows.column(each.index) for each in factory.order], factory.order)]
         if factory.is_latest_first:
             ordered = rows.num_rows - 1 - order_by(*(each[::-1] for each in codes))

@@ -13,6 +13,7 @@ import pyarrow as pa
 from actors.columns.ordering import differs_from_previous, order_by
 from actors.columns.take import take
 from actors.keys.hashes import key_columns
+from actors.keys.index import Ids, KeyIndex
 from actors.keys.state_tables import KeyedTables, same_rows
 from actors.operators.contract.operator import OperatorContext, Output, label_of
 from actors.operators.tables.rows.stored_columns import StoredColumns
@@ -155,6 +156,17 @@ class WindowRowsOperator(TimedOperator, Generic[Factory]):
         watermark, self._watermark = self._watermark, int(np.iinfo(np.int64).min)
         self._keep(rows, input_index)
         self._watermark = watermark
+
+
+def numbered_keys(rows: pa.RecordBatch, columns: Sequence[int], index: KeyIndex | None = None) -> Ids:
+    """The number of each row's key, which these columns are: 0, 1, ... as they come.
+
+    Args:
+        index: has the keys so far; None: there are none.
+    """
+    key = [rows.column(each) for each in columns]
+    names = [str(place) for place in range(len(key))]
+    return (KeyIndex() if index is None else index).ids(pa.RecordBatch.from_arrays(key, names=names))
 
 
 def _metadata(schema: pa.Schema) -> dict[str, bytes]:
