@@ -24,6 +24,10 @@ def create_table_operator(factory: TableFactory) -> Operator:
             from actors.operators.tables.ranks.sort import SortOperator
 
             return SortOperator(factory)
+        case factories.OverFactory():
+            from actors.operators.tables.over.operator import OverOperator
+
+            return OverOperator(factory)
         case factories.NormalizeFactory():
             from actors.operators.tables.ranks.normalize import NormalizeOperator
 

@@ -3,7 +3,7 @@ which changes come and which are wanted, so that the operators take what they ge
 
 from __future__ import annotations
 
-from flinkray.tables.plans.expressions import AggregateCall, SortKey
+from flinkray.tables.plans.expressions import AggregateCall, SortKey, WindowCall
 from flinkray.transformations.operator_factories import TableFactory
 
 
@@ -62,3 +62,15 @@ class ExpandFactory(TableFactory, frozen=True, kw_only=True):
     """The columns of the input that are the keys."""
     sets: tuple[tuple[int, ...], ...]
     """The places in `keys` that each set has."""
+
+
+class OverFactory(TableFactory, frozen=True, kw_only=True):
+    """For each row the results of calls OVER a window of the rows of its key, behind its columns."""
+
+    order: tuple[SortKey, ...]
+    """The order of the window; rows that are equal in it are in that of their arrival."""
+    time: int | None
+    """The column of event times that the order begins with; None: rows come in the order of their processing time, or
+    this is batch mode."""
+    calls: tuple[WindowCall, ...]
+    """Arguments and filters are columns or constants; keys and order are those of the operator."""

@@ -93,6 +93,7 @@ from flinkray.tables.plans import expressions as sql
 from flinkray.tables.plans.expressions import SortKey
 from flinkray.tables.types.logical import (
     ARRAY,
+    BIGINT,
     BOOLEAN,
     DATE,
     DECIMAL,
@@ -112,6 +113,7 @@ from flinkray.transformations.table_factories import (
     ExpandFactory,
     GroupAggregateFactory,
     NormalizeFactory,
+    OverFactory,
     RankFactory,
     SortFactory,
 )
@@ -199,6 +201,16 @@ def examples() -> dict[str, Any]:
             ),
             RankFactory(
                 input_rows=(SQL_ROW,), rows=SQL_ROW, takes=(INSERTS,), kind="RANK", order=(SortKey(0),), first=1, last=2
+            ),
+            OverFactory(
+                input_rows=(SQL_ROW,),
+                rows=SQL_ROW,
+                takes=(INSERTS,),
+                order=(),
+                time=None,
+                calls=(
+                    sql.WindowCall("COUNT", (), BIGINT, frame=sql.Frame("ROWS", *[sql.FrameBound("CURRENT ROW")] * 2)),
+                ),
             ),
             SortFactory(input_rows=(SQL_ROW,), rows=SQL_ROW, takes=(INSERTS,), order=(), time=None),
             NormalizeFactory(input_rows=(SQL_ROW,), rows=SQL_ROW, takes=(INSERTS,)),

@@ -158,6 +158,7 @@ ROOMS = (
     "actors.operators.tables.ranks",
     "actors.operators.tables.joins",
     "actors.operators.tables.windows",
+    "actors.operators.tables.over",
     "actors.operators",
     # actors: tasks, slots, hosts and those who use them
     "actors.tasks.metrics",

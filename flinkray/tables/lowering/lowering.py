@@ -6,6 +6,7 @@ from flinkray.tables.lowering.aggregates import aggregated, expanded
 from flinkray.tables.lowering.calc import calc, values, with_names
 from flinkray.tables.lowering.contract import Lowering, Unexecutable
 from flinkray.tables.lowering.joins import as_of, combined, joined, unnested
+from flinkray.tables.lowering.over import over
 from flinkray.tables.lowering.ranks import deduplicated, is_to_normalize, limited, normalized, ranked, sorted_rows
 from flinkray.tables.lowering.times import watermarks
 from flinkray.tables.lowering.windows import by_window, windowed
@@ -26,6 +27,7 @@ from flinkray.tables.plans.nodes import (
     Unnest,
     Values,
     WatermarkAssigner,
+    Window,
     WindowTableFunction,
 )
 from flinkray.tables.plans.window_columns import is_window_aggregate
@@ -69,6 +71,8 @@ class PlanLowering(Lowering):
                 return ranked(plan, self, before)
             case Limit():
                 return limited(plan, self, before)
+            case Window():
+                return over(plan, self, before)
             case Sort():
                 return sorted_rows(plan, self, before)
             case Join():

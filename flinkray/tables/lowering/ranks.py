@@ -40,7 +40,7 @@ def deduplicated(plan: Deduplicate, lowering: Lowering, before: bool) -> Transfo
         takes=lowering.input_changes(plan, before),
         gives=lowering.changes(plan, before),
         state_ttl_ms=lowering.options.state_ttl_ms,
-        time=None if _is_proctime(rows.types[plan.time]) else plan.time,
+        time=None if is_proctime(rows.types[plan.time]) else plan.time,
         keeps_last=plan.keeps_last,
     )
     return lowering.operator("Deduplicate", description, plan, factory, [plan.keys], before)
@@ -76,8 +76,8 @@ def sorted_rows(plan: Sort, lowering: Lowering, before: bool) -> Transformation:
     is_time = isinstance(kind, TimestampType) and kind.attribute is not None and not first.descending
     if not is_batch and not (is_time and lowering.input_changes(plan, before)[0].is_insert_only):
         raise Unexecutable(plan, _NEVER_SORTED)
-    _check_order(plan, plan.keys)
-    by_arrival = _is_proctime(kind) and not is_batch
+    check_order(plan, plan.keys)
+    by_arrival = is_proctime(kind) and not is_batch
     factory = SortFactory(
         input_rows=(plan.row_type,),
         rows=plan.row_type,
@@ -147,8 +147,9 @@ def for_upserts(plan: Plan, key: Sequence[int], lowering: Lowering) -> Transform
     return _ranked("SinkUpsertMaterializer", f"last of [{names}]", last, lowering, False, which, latest_first=True)
 
 
-def _check_order(plan: Plan, order: Sequence[SortKey]) -> None:
-    """
+def check_order(plan: Plan, order: Sequence[SortKey]) -> None:
+    """That all columns of an order have one.
+
     Raises:
         Unexecutable: a column has values that no order is known of.
     """
@@ -172,9 +173,9 @@ def _ranked(
     """An operator for the rows of a key, in an order, from a first to a last rank."""
     keys, order, first, last = which
     types = plan.inputs[0].row_type.types
-    _check_order(plan, order)
+    check_order(plan, order)
     # Rows arrive in the order of their processing time; what comes behind it in the order says nothing more.
-    by_arrival = next((place for place, key in enumerate(order) if _is_proctime(types[key.index])), len(order))
+    by_arrival = next((place for place, key in enumerate(order) if is_proctime(types[key.index])), len(order))
     factory = RankFactory(
         input_rows=(plan.inputs[0].row_type,),
         rows=plan.row_type,
@@ -191,7 +192,8 @@ def _ranked(
     return lowering.operator(name, description, plan, factory, [keys], before)
 
 
-def _is_proctime(kind: LogicalType) -> bool:
+def is_proctime(kind: LogicalType) -> bool:
+    """Whether it is the time at which a row is processed."""
     return isinstance(kind, TimestampType) and kind.attribute is TimeAttribute.PROCTIME
 
 

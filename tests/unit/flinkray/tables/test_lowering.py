@@ -154,7 +154,6 @@ def test_in_batch_mode_final_rows_are_given() -> None:
         ("SELECT ARRAY(SELECT id FROM orders)", "a query in an expression", "ARRAY(SELECT id FROM orders)"),
         ("SELECT id FROM orders WHERE id > ALL (SELECT 1)", "a query in an expression", "id > ALL (SELECT 1)"),
         ("SELECT id FROM orders /*+ OPTIONS('a' = 'b') */", "the hint OPTIONS", "OPTIONS('a' = 'b')"),
-        ("SELECT RANK() OVER (ORDER BY id) FROM orders", "a call OVER a window", "RANK() OVER (ORDER BY id)"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_executed_is_refused_where_it_stands(sql: str, what: str, place: str) -> None:

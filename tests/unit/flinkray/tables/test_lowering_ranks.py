@@ -12,14 +12,20 @@ from flinkray.tables.catalog import DEFAULT_CATALOG, DEFAULT_DATABASE, Catalog
 from flinkray.tables.lowering.contract import TableOptions, Unexecutable
 from flinkray.tables.lowering.lowering import PlanLowering
 from flinkray.tables.lowering.ranks import for_upserts
-from flinkray.tables.plans.expressions import Plan
+from flinkray.tables.plans.expressions import Column, Constant, Plan
 from flinkray.tables.plans.rules.order import optimized
 from flinkray.tables.plans.tables import Table, TableColumn
 from flinkray.tables.syntax.parsing.parser import parse_statement
 from flinkray.tables.syntax.statements import QueryStatement
 from flinkray.tables.types.logical import ARRAY, BIGINT, STRING, TIMESTAMP, TIMESTAMP_LTZ, TimeAttribute
 from flinkray.transformations.operator_factories import DropFactory
-from flinkray.transformations.table_factories import DeduplicateFactory, NormalizeFactory, RankFactory, SortFactory
+from flinkray.transformations.table_factories import (
+    DeduplicateFactory,
+    NormalizeFactory,
+    OverFactory,
+    RankFactory,
+    SortFactory,
+)
 from flinkray.transformations.transformation import PhysicalTransformation, Transformation, upstream_of
 from flinkray.types.changelogs import INSERTS, Changes
 from flinkray.types.records import Millis
@@ -147,3 +153,68 @@ def test_rows_of_a_sink_are_kept_where_several_may_have_its_key(
     elif gives is not INSERTS:
         (normalized,) = factories(transformation, NormalizeFactory)
         assert normalized.gives == gives
+
+
+def over(call: str, order: str = "ORDER BY ts") -> str:
+    return f"SELECT id, {call} OVER (PARTITION BY name {order}) FROM t"
+
+
+@pytest.mark.parametrize(
+    ("sql", "time", "functions"),
+    [
+        (over("COUNT(*)"), 2, [["COUNT"]]),
+        (over("LAG(id, 2)", "ORDER BY now"), None, [["LAG"]]),
+        (over("SUM(id + 1)", "ORDER BY ts ROWS BETWEEN 2 PRECEDING AND CURRENT ROW"), 2, [["SUM"]]),
+        (
+            "SELECT COUNT(*) OVER w, MAX(id) OVER w FROM t WINDOW w AS (PARTITION BY UPPER(name) ORDER BY ts)",
+            2,
+            [["COUNT", "MAX"]],
+        ),
+        # The last window comes first: what is below it is made when it is.
+        (
+            "SELECT COUNT(*) OVER (PARTITION BY name ORDER BY ts), MAX(id) OVER (PARTITION BY id ORDER BY ts) FROM t",
+            2,
+            [["MAX"], ["COUNT"]],
+        ),
+    ],
+)
+def test_calls_over_one_window_are_one_operator(sql: str, time: int | None, functions: list[list[str]]) -> None:
+    made = factories(lowering().of(plan_of(sql)), OverFactory)
+    assert [[call.function for call in each.calls] for each in made] == functions
+    for each in made:
+        name = None if each.time is None else each.input_rows[0].names[each.time]
+        assert name == (None if time is None else "ts")
+        for call in each.calls:
+            assert not call.partition_by
+            assert all(isinstance(argument, Column | Constant) for argument in call.arguments)
+
+
+@pytest.mark.parametrize(
+    ("sql", "reason"),
+    [
+        (over("COUNT(*)", "ORDER BY id"), "on a stream a window is ordered by a time attribute.*WHERE row_num <= 3"),
+        (over("COUNT(*)", "ORDER BY ts DESC"), "a time attribute"),
+        (over("COUNT(*)", ""), "a time attribute"),
+        (over("LEAD(id)"), "LEAD needs rows that come later, and so batch mode"),
+        (over("NTILE(4)"), "NTILE needs rows that come later"),
+        (over("COUNT(*)", "ORDER BY ts ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING"), "ends with the CURRENT ROW"),
+        (over("COUNT(DISTINCT id)"), "DISTINCT on a stream is over so many rows"),
+        (over("COLLECT(id)"), "COLLECT has no operator yet"),
+        (over("LAG(id, 1, id)"), "LAG takes what follows its first argument as constants"),
+        (over("COUNT(*)").replace("FROM t", "FROM c"), "takes rows that are only added"),
+        (FIRST.replace("r = 1", "r <= id").format("id", "t"), "for the first rows of each key, compare ROW_NUMBER"),
+    ],
+)
+def test_a_window_that_a_stream_cannot_have_is_refused_with_the_reason(sql: str, reason: str) -> None:
+    with pytest.raises(Unexecutable) as caught:
+        lowering().of(plan_of(sql))
+    assert re.search(reason, caught.value.reason)
+
+
+def test_in_batch_mode_windows_have_any_order() -> None:
+    used = lowering(is_batch=True)
+    for order in ("ORDER BY id", "", "ORDER BY ts DESC, id ROWS BETWEEN 1 FOLLOWING AND 2 FOLLOWING"):
+        (made,) = factories(used.of(plan_of(over("COUNT(*)", order))), OverFactory)
+        assert made.time is None
+    with pytest.raises(Unexecutable, match="Window"):
+        used.of(plan_of(over("COUNT(*)", "ORDER BY name RANGE BETWEEN 1 PRECEDING AND CURRENT ROW")))

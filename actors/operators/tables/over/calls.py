@@ -1,0 +1,203 @@
+"""What each function that is called OVER a window computes of the frames of rows.
+
+An aggregate is made of parts: what each row adds to a part, and how the rows of a frame come together. What a part has
+come to at the last row of a key can stand for all rows before the next ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from msgspec import Struct
+
+from actors.columns.ordering import Indices, differs_from_previous, order_by
+from actors.columns.ranges import pairs_of
+from actors.keys.index import KeyIndex
+from actors.operators.calc.values.decimals import divide
+from actors.operators.tables.over.arrangement import Arrangement
+from actors.operators.tables.over.reductions import reduced
+from flinkray.batches.numpy_arrays import as_numpy, from_numpy
+from flinkray.tables.plans.expressions import BoundExpression, Column, Constant, WindowCall
+from flinkray.tables.types.arrow import to_arrow
+from flinkray.tables.types.logical import DecimalType, LogicalType
+
+_WIDEST = 38
+_MOST_PAIRS = 1 << 18
+SPREADS = ("STDDEV_POP", "STDDEV_SAMP", "VAR_POP", "VAR_SAMP")
+EXTREMES = {"MIN": "min", "MAX": "max", "FIRST_VALUE": "first", "LAST_VALUE": "last"}
+
+
+class Part(Struct, frozen=True):
+    """A part of an aggregate."""
+
+    how: str
+    """As `reduced` has it."""
+    type: pa.DataType
+    of: Callable[[pa.Array], pa.Array]
+    """What each row adds, by the argument of the call."""
+
+
+def _valid(column: pa.Array) -> pa.Array:
+    return column.is_valid().cast(pa.int64())
+
+
+def _as(arrow_type: pa.DataType) -> Callable[[pa.Array], pa.Array]:
+    return lambda column: column.cast(arrow_type)
+
+
+_COUNT = Part("sum", pa.int64(), _valid)
+
+
+def parts_of(call: WindowCall) -> tuple[Part, ...]:
+    """The parts of an aggregate."""
+    name = call.function
+    if name == "COUNT":
+        return (_COUNT,)
+    kind = call.arguments[0].type
+    if name in EXTREMES:
+        return (Part(EXTREMES[name], to_arrow(kind), lambda column: column),)
+    if name in SPREADS:
+        doubles = _as(pa.float64())
+        squares = Part("sum", pa.float64(), lambda column: pc.multiply(doubles(column), doubles(column)))
+        return (Part("sum", pa.float64(), doubles), squares, _COUNT)
+    wide = _wide(kind)
+    total = Part("sum", wide, _as(wide))
+    return (total, _COUNT) if name == "AVG" else (total,)
+
+
+def _wide(kind: LogicalType) -> pa.DataType:
+    if isinstance(kind, DecimalType):
+        return pa.decimal128(_WIDEST, kind.scale)
+    return pa.float64() if pa.types.is_floating(to_arrow(kind)) else pa.int64()
+
+
+def finished(call: WindowCall, parts: Sequence[pa.Array]) -> pa.Array:
+    """The results of an aggregate, of what its parts have come to."""
+    result = to_arrow(call.type)
+    if call.function == "COUNT":
+        return parts[0].fill_null(0)
+    if call.function in SPREADS:
+        return _spread(call.function, *map(_as_doubles, parts)).cast(result, safe=False)
+    if call.function == "AVG":
+        return _mean(parts[0], parts[1], call.type).cast(result, safe=False)
+    return parts[0] if parts[0].type == result else parts[0].cast(result, safe=False)  # whole numbers wrap
+
+
+def _mean(total: pa.Array, count: pa.Array, kind: LogicalType) -> pa.Array:
+    count = pc.if_else(pc.equal(count, 0), pa.scalar(None, pa.int64()), count)
+    if not isinstance(kind, DecimalType):
+        return pc.divide(total, count)
+    found: pa.Array = divide(total, count.cast(pa.decimal128(19, 0)), kind)
+    return found
+
+
+def _as_doubles(part: pa.Array) -> Any:
+    return as_numpy(part.cast(pa.float64()).fill_null(0.0))
+
+
+def _spread(name: str, total: Any, squares: Any, count: Any) -> pa.Array:
+    """As Flink, which rewrites these aggregates to sums, has them."""
+    divisor = count - (1 if name.endswith("SAMP") else 0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        variance = np.maximum((squares - total * total / count) / divisor, 0.0)
+    found = np.sqrt(variance) if name.startswith("STDDEV") else variance
+    return from_numpy(found, divisor <= 0)
+
+
+def distinct_parts(
+    call: WindowCall, argument: pa.Array, arranged: Arrangement, begin: Indices, end: Indices
+) -> list[pa.Array]:
+    """What the parts of an aggregate of distinct values come to: of each value in a frame the first row counts."""
+    values = KeyIndex().ids(pa.RecordBatch.from_arrays([argument], names=["value"]))
+    order = order_by(arranged.begin, values)
+    same = ~(differs_from_previous(arranged.begin[order]) | differs_from_previous(values[order]))
+    former = np.full(len(order), -1)
+    former[order[1:]] = np.where(same[1:], order[:-1], -1)
+    rows, partners = [], []
+    for row, partner in pairs_of(begin, end - begin, _MOST_PAIRS):
+        is_first = former[partner] < begin[row]
+        rows.append(row[is_first])
+        partners.append(partner[is_first])
+    of, chosen = np.concatenate([[], *rows]).astype(np.int64), np.concatenate([[], *partners]).astype(np.int64)
+    counts = np.bincount(of, minlength=len(begin))
+    ends = np.cumsum(counts)
+    taken = argument.take(from_numpy(chosen))
+    return [reduced(part.how, part.of(taken), ends - counts, ends) for part in parts_of(call)]
+
+
+# -- functions of places
+
+
+RUNNING_RANKS = ("ROW_NUMBER", "RANK", "DENSE_RANK")
+"""Ranks that need no rows behind the current one."""
+
+
+def carried_parts(call: WindowCall) -> tuple[Part, ...]:
+    """The parts that can stand for all former rows of a key: those of what begins with its first row."""
+    if call.function in RUNNING_RANKS:
+        return (_COUNT,)
+    frame = call.frame
+    if frame is None or call.distinct or frame.start.direction != "PRECEDING" or frame.start.offset is not None:
+        return ()
+    return parts_of(call) if frame.end.direction == "CURRENT ROW" else ()
+
+
+def steps(call: WindowCall, arranged: Arrangement) -> tuple[pa.Array, Indices]:
+    """Of a running rank: by how much each row raises it, and up to which row of its key the steps count."""
+    steps = arranged.is_peer_begin if call.function == "DENSE_RANK" else np.ones(len(arranged.rows))
+    ends = arranged.peer_begin if call.function == "RANK" else arranged.rows + 1
+    return from_numpy(steps.astype(np.int64)), ends
+
+
+def share(call: WindowCall, arranged: Arrangement) -> pa.Array:
+    """PERCENT_RANK, CUME_DIST and NTILE of keys all of whose rows are there."""
+    place, size = arranged.rows - arranged.real_begin, arranged.end - arranged.real_begin
+    if call.function == "PERCENT_RANK":
+        return from_numpy((arranged.peer_begin - arranged.real_begin) / np.maximum(size - 1, 1))
+    if call.function == "CUME_DIST":
+        return from_numpy((arranged.peer_end - arranged.real_begin) / size)
+    count = constant(call.arguments[0])
+    large, rest = size // count, size % count
+    within = place < rest * (large + 1)
+    later = rest + (place - rest * (large + 1)) // np.maximum(large, 1)
+    return from_numpy(np.where(within, place // (large + 1), later) + 1)
+
+
+def shifted(call: WindowCall, argument: pa.Array, arranged: Arrangement) -> pa.Array:
+    """LAG and LEAD: the value so many rows before or behind, within the key."""
+    rows = arranged.rows + shift_of(call)
+    is_there = (rows >= arranged.real_begin) & (rows < arranged.end)
+    found = argument.take(from_numpy(np.where(is_there, rows, 0), ~is_there)).cast(to_arrow(call.type))
+    default = constant(call.arguments[2]) if len(call.arguments) > 2 else None
+    return found if default is None else pc.if_else(from_numpy(is_there), found, pa.scalar(default, found.type))
+
+
+def shift_of(call: WindowCall) -> int:
+    """How many rows further LAG or LEAD looks."""
+    rows = int(constant(call.arguments[1])) if len(call.arguments) > 1 else 1
+    return -rows if call.function == "LAG" else rows
+
+
+def constant(expression: BoundExpression) -> Any:
+    """The value of an argument that is the same for all rows."""
+    assert isinstance(expression, Constant)
+    return expression.value
+
+
+def argument_of(call: WindowCall, column: Callable[[int], pa.Array], rows: int) -> pa.Array:
+    """What an aggregate is of, or something where it has no argument; NULL for rows that its filter leaves out."""
+    first = call.arguments[0] if call.arguments else None
+    if isinstance(first, Column):
+        found = column(first.index)
+    elif first is None:
+        found = from_numpy(np.ones(rows, np.bool_))
+    else:
+        found = pa.array([constant(first)] * rows, to_arrow(first.type))
+    if isinstance(call.filter, Column):
+        chosen = column(call.filter.index).fill_null(False)
+        found = pc.if_else(chosen, found, pa.scalar(None, found.type))
+    return found

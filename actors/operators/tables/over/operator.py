@@ -1,0 +1,242 @@
+"""For each row the results of calls OVER a window of the rows of its key (Flink's OverAggregate)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from actors.columns.ordering import distinct
+from actors.columns.take import take
+from actors.keys.index import Ids
+from actors.operators.tables.over.arrangement import CARRIED, DUE, FORMER, Arrangement, offset_of
+from actors.operators.tables.over.calls import (
+    RUNNING_RANKS,
+    argument_of,
+    carried_parts,
+    distinct_parts,
+    finished,
+    parts_of,
+    share,
+    shift_of,
+    shifted,
+    steps,
+)
+from actors.operators.tables.over.reductions import reduced
+from actors.operators.tables.ranks.sort_codes import Codes, sort_codes
+from actors.operators.tables.ranks.waiting import WaitingOperator, times_of
+from actors.operators.tables.rows.row_store import Numbers, RowStore
+from flinkray.batches.numpy_arrays import as_numpy, from_numpy
+from flinkray.tables.plans.expressions import SortKey, WindowCall
+from flinkray.transformations.table_factories import OverFactory
+
+_CARRIED = "sums"
+_FORMER = "rows"
+_WRITTEN = "written"
+_VALUE = "value"
+_SUM = "sum"
+_FARTHEST = 1 << 61
+"""NULL is so far below all values that no frame reaches from one to the other."""
+
+
+class OverOperator(WaitingOperator[OverFactory]):
+    """Rows are processed in the order of their time. Of the rows of a key before those that are due there are kept
+
+    - what they came to, for each part of an aggregate of all rows up to the current one;
+    - the last ones themselves, as far as a frame of later rows reaches back.
+    """
+
+    def __init__(self, factory: OverFactory) -> None:
+        super().__init__(factory, factory.time)
+        parts = [part for call in factory.calls for part in carried_parts(call)]
+        fields = [(str(number), part.type) for number, part in enumerate(parts)]
+        self._carried = RowStore(pa.schema(fields), {_WRITTEN: Numbers(np.int64)})
+        self._former = RowStore(self.input_schemas[0], {_WRITTEN: Numbers(np.int64), _VALUE: Numbers(np.int64)})
+        self._rows_back = max(map(_rows_back, factory.calls), default=0)
+        self._range_back = max(map(_range_back, factory.calls), default=-1)
+
+    def process_due(self, keys: Ids, rows: pa.RecordBatch) -> None:
+        self._expire()
+        due = _Due(self, keys, rows)
+        columns: list[pa.Array] = []
+        parts: list[pa.Array] = []
+        for call in self.factory.calls:
+            results, totals = due.results(call, len(parts))
+            columns.append(results)
+            parts += totals
+        found = pa.RecordBatch.from_arrays([*rows.columns, *due.in_order_of_arrival(columns)], schema=self.schema)
+        for begin in range(0, found.num_rows, self.context.batch_rows):
+            self.emit(found.slice(begin, self.context.batch_rows))
+        if not self.context.is_batch:
+            self._keep(due, parts)
+
+    def codes_of(self, former: Ids, rows: pa.RecordBatch) -> Codes:
+        """As the order has former rows, by their slots, and then the rows that are due."""
+        if self._comes_in_order:
+            return [np.arange(len(former) + rows.num_rows)]
+        order = self.factory.order
+        stored = self._former.take(former, [key.index for key in order])
+        pairs = zip(stored.columns, order, strict=True)
+        return sort_codes([pa.concat_arrays([column, rows.column(key.index)]) for column, key in pairs], order)
+
+    def values_of(self, rows: pa.RecordBatch) -> Ids:
+        """Of each row the value of which a RANGE counts so many back or forth."""
+        if self._comes_in_order:
+            return np.full(rows.num_rows, self.now())
+        if len(self.factory.order) != 1:
+            return np.zeros(rows.num_rows, np.int64)
+        (key,) = self.factory.order
+        return range_values(rows.column(key.index), key)
+
+    @property
+    def _comes_in_order(self) -> bool:
+        return self.factory.time is None and not self.context.is_batch
+
+    # -- what is kept
+
+    def _keep(self, due: _Due, parts: Sequence[pa.Array]) -> None:
+        now = self.now()
+        if self._carried.schema.names:
+            self._carried.remove(due.carried)
+            rows = pa.RecordBatch.from_arrays(list(parts), schema=self._carried.schema)
+            self._carried.add(due.keys, rows, written=now)
+        if self._rows_back or self._range_back >= 0:
+            arranged = due.arranged
+            is_kept = arranged.end - 1 - arranged.rows < self._rows_back
+            if self._range_back >= 0:
+                is_kept |= due.values[arranged.order] >= self._oldest
+            former = arranged.order[(arranged.ages == FORMER) & ~is_kept] - len(due.carried)
+            self._former.remove(due.former[former])
+            new = arranged.order[(arranged.ages == DUE) & is_kept]
+            values, new = due.values[new], new - len(due.carried) - len(due.former)
+            kept = take(due.rows, from_numpy(new))
+            self._former.add(due.row_keys[new], kept, written=now, value=values)
+        if self._range_back >= 0 and not self._rows_back:  # also of keys that have no new rows
+            self._former.remove(self._former.sweep(_VALUE, self._oldest))
+
+    @property
+    def _oldest(self) -> int:
+        """The least value that a frame of later rows may reach back to."""
+        reached = self.now() if self.factory.time is None else self._watermark
+        return reached - self._range_back
+
+    def _expire(self) -> None:
+        before = self.expires_before
+        if before is not None:
+            for store in (self._carried, self._former):
+                store.remove(store.sweep(_WRITTEN, before))
+
+    @property
+    def _stores(self) -> Mapping[str, RowStore]:
+        return {**super()._stores, _CARRIED: self._carried, _FORMER: self._former}
+
+
+class _Due:
+    """The rows that are due, with what is kept of former rows of their keys."""
+
+    def __init__(self, operator: OverOperator, keys: Ids, rows: pa.RecordBatch) -> None:
+        self.rows, self.row_keys, self.keys = rows, keys, distinct(keys)
+        self._operator = operator
+        carried_places, self.carried = operator._carried.of_keys(self.keys)
+        former_places, self.former = operator._former.of_keys(self.keys)
+        places = np.concatenate([carried_places, former_places, np.searchsorted(self.keys, keys)])
+        counts = [len(self.carried), len(self.former), rows.num_rows]
+        ages = np.repeat([CARRIED, FORMER, DUE], counts)
+        none = np.zeros(len(self.carried), np.int64)
+        codes = [np.concatenate([none, each]) for each in operator.codes_of(self.former, rows)]
+        former_values = operator._former.numbers(_VALUE)[self.former]
+        self.values = np.concatenate([none, former_values, operator.values_of(rows)])
+        self.arranged = Arrangement(places, ages, codes, self.values)
+        self.column = cache(self._column)
+
+    def _column(self, number: int) -> pa.Array:
+        """A column of the rows as they are arranged."""
+        column = self.rows.column(number)
+        (former,) = self._operator._former.take(self.former, [number]).columns
+        all_rows = pa.concat_arrays([pa.nulls(len(self.carried), column.type), former, column])
+        return all_rows.take(from_numpy(self.arranged.order))
+
+    def results(self, call: WindowCall, first: int) -> tuple[pa.Array, list[pa.Array]]:
+        """The result of each row as they are arranged, and what its carried parts have come to for each key.
+
+        Args:
+            first: the number of the first of these parts among those of all calls.
+        """
+        arranged = self.arranged
+        if call.function in RUNNING_RANKS:
+            added, ends = steps(call, arranged)
+            (found,), totals = self._running([(_SUM, added)], first, (arranged.begin, ends))
+            found = found.fill_null(0)
+            return (pc.add(found, 1) if call.function == "RANK" else found), totals
+        argument = argument_of(call, self.column, len(arranged.rows))
+        if call.function in ("LAG", "LEAD"):
+            return shifted(call, argument, arranged), []
+        if call.frame is None:
+            return share(call, arranged), []
+        begin, end = arranged.frame(call.frame)
+        if call.distinct:
+            return finished(call, distinct_parts(call, argument, arranged, begin, end)), []
+        parts = [(part.how, part.of(argument)) for part in parts_of(call)]
+        if carried_parts(call):
+            found, totals = self._running(parts, first, (begin, end))
+            return finished(call, found), totals
+        return finished(call, [reduced(how, added, begin, end) for how, added in parts]), []
+
+    def _running(
+        self, parts: Sequence[tuple[str, pa.Array]], first: int, frame: tuple[Ids, Ids]
+    ) -> tuple[list[pa.Array], list[pa.Array]]:
+        """What parts come to, in frames that begin with the first row of each key, and for each key."""
+        arranged = self.arranged
+        last = np.flatnonzero(arranged.rows == arranged.end - 1)
+        found, totals = [], []
+        for number, (how, added) in enumerate(parts, first):
+            stored = self._operator._carried.take(self.carried, [number]).column(0)
+            sources = np.where(arranged.ages == CARRIED, arranged.order, len(stored) + arranged.rows)
+            # Former rows are in what is carried.
+            values = pa.concat_arrays([stored, added]).take(from_numpy(sources, arranged.ages == FORMER))
+            found.append(reduced(how, values, *frame))
+            totals.append(reduced(how, values, arranged.begin[last], arranged.end[last]))
+        return found, totals
+
+    def in_order_of_arrival(self, columns: Sequence[pa.Array]) -> list[pa.Array]:
+        """Columns of the rows as they are arranged, as columns of the rows that are due."""
+        arrived = np.empty(self.rows.num_rows, np.int64)
+        places = np.flatnonzero(self.arranged.due)
+        arrived[self.arranged.order[places] - len(self.carried) - len(self.former)] = places
+        return [column.take(from_numpy(arrived)) for column in columns]
+
+
+def range_values(column: pa.Array, key: SortKey) -> Ids:
+    """Whole numbers or times as numbers that ascend as the key has them; zeros of other types."""
+    if pa.types.is_timestamp(column.type):
+        values = times_of(column)
+    elif pa.types.is_integer(column.type):
+        values = as_numpy(column.cast(pa.int64()).fill_null(0))
+    else:
+        return np.zeros(len(column), np.int64)
+    values = np.clip(values, 1 - _FARTHEST, _FARTHEST - 1)
+    of_null = -_FARTHEST if key.nulls_first else _FARTHEST
+    return np.where(as_numpy(column.is_null()), 2 * of_null, -values if key.descending else values)
+
+
+def _rows_back(call: WindowCall) -> int:
+    """How many rows before the current one a call looks at."""
+    if call.function == "LAG":
+        return -shift_of(call)
+    return _offset(call, "ROWS") or 0
+
+
+def _range_back(call: WindowCall) -> int:
+    """How far behind the current row a call looks; -1: that does not matter."""
+    found = _offset(call, "RANGE")
+    return -1 if found is None else found
+
+
+def _offset(call: WindowCall, unit: str) -> int | None:
+    frame = call.frame
+    if frame is None or frame.unit != unit or frame.start.offset is None:
+        return None
+    return offset_of(frame.start)

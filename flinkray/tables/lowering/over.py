@@ -1,0 +1,146 @@
+"""Calls OVER windows as operators."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from msgspec.structs import replace
+
+from flinkray.tables.lowering.contract import Lowering, Unexecutable
+from flinkray.tables.lowering.ranks import check_order, is_proctime
+from flinkray.tables.plans.expressions import BoundExpression, Column, Constant, Plan, SortKey, WindowCall
+from flinkray.tables.plans.nodes import Project, Window
+from flinkray.tables.types.logical import INTEGERS, TIMESTAMPS, TimestampType
+from flinkray.transformations.table_factories import OverFactory
+from flinkray.transformations.transformation import Transformation
+
+_AGGREGATES = frozenset({"COUNT", "SUM", "AVG", "MIN", "MAX", "FIRST_VALUE", "LAST_VALUE"}) | frozenset(
+    {"STDDEV_POP", "STDDEV_SAMP", "VAR_POP", "VAR_SAMP"}
+)
+_RUNNING = frozenset({"ROW_NUMBER", "RANK", "DENSE_RANK", "LAG"})
+_OF_WHOLE_KEYS = frozenset({"LEAD", "NTILE", "PERCENT_RANK", "CUME_DIST"})
+_ORDER = (
+    "on a stream a window is ordered by a time attribute, ascending, as in Flink; run the program in batch mode, or, "
+    "for the first rows of each key, compare ROW_NUMBER with a number: WHERE row_num <= 3"
+)
+
+
+def over(plan: Window, lowering: Lowering, before: bool) -> Transformation:
+    """An operator for the calls over each window; what they are of becomes columns below it."""
+    widened = _with_columns(plan)
+    if widened is not plan:
+        return lowering.of(widened, before)
+    windows: dict[object, list[int]] = {}
+    for place, call in enumerate(plan.calls):
+        windows.setdefault((call.partition_by, call.order_by), []).append(place)
+    if len(windows) > 1:
+        return lowering.of(_one_after_another(plan, list(windows.values())), before)
+    return _one_window(plan, lowering, before)
+
+
+def _one_window(plan: Window, lowering: Lowering, before: bool) -> Transformation:
+    first = plan.calls[0]
+    keys = [each.index for each in first.partition_by if isinstance(each, Column)]
+    order = tuple(SortKey(each.index, *how) for each, *how in first.order_by if isinstance(each, Column))
+    check_order(plan, order)
+    time = None if lowering.options.is_batch else _time_of(plan, order)
+    for call in plan.calls:
+        _check(call, order, plan, lowering.options.is_batch)
+    if not lowering.input_changes(plan, before)[0].is_insert_only:
+        raise Unexecutable(plan, "on a stream it takes rows that are only added, and these are updated or deleted")
+    rows = plan.row_type
+    factory = OverFactory(
+        input_rows=(plan.input.row_type,),
+        rows=rows,
+        takes=lowering.input_changes(plan, before),
+        state_ttl_ms=lowering.options.state_ttl_ms,
+        order=order,
+        time=time,
+        calls=tuple(replace(call, partition_by=(), order_by=()) for call in plan.calls),
+    )
+    names = ", ".join(rows.names[each] for each in keys)
+    functions = ", ".join(call.function for call in plan.calls)
+    return lowering.operator("OverAggregate", f"{functions} over [{names}]", plan, factory, [keys], before)
+
+
+def _time_of(plan: Window, order: tuple[SortKey, ...]) -> int | None:
+    """The column of event times that a stream's window is ordered by; None: it is by processing time."""
+    kind = plan.input.row_type.types[order[0].index] if len(order) == 1 else None
+    if not isinstance(kind, TimestampType) or kind.attribute is None or order[0].descending:
+        raise Unexecutable(plan, _ORDER)
+    return None if is_proctime(kind) else order[0].index
+
+
+def _check(call: WindowCall, order: tuple[SortKey, ...], plan: Window, is_batch: bool) -> None:
+    """
+    Raises:
+        Unexecutable: nothing computes the call over its frame.
+    """
+    name, frame = call.function, call.frame
+    if name not in _AGGREGATES | _RUNNING | _OF_WHOLE_KEYS:
+        raise Unexecutable(plan, f"{name} has no operator yet that computes it over a window")
+    if not all(isinstance(each, Constant) for each in call.arguments[name not in ("NTILE",) :]):
+        raise Unexecutable(plan, f"{name} takes what follows its first argument as constants")
+    if frame is None:
+        if name in _OF_WHOLE_KEYS and not is_batch:
+            raise Unexecutable(plan, f"{name} needs rows that come later, and so batch mode")
+        return
+    bounds = (frame.start, frame.end)
+    if not all(each.offset is None or isinstance(each.offset, Constant) for each in bounds):
+        raise Unexecutable(plan, "the bounds of a frame are constants")
+    if frame.unit == "RANGE" and any(each.offset is not None for each in bounds):
+        kinds = [plan.input.row_type.types[key.index].root for key in order]
+        if len(kinds) != 1 or kinds[0] not in INTEGERS | TIMESTAMPS:
+            raise Unexecutable(plan, "a RANGE of so much is over one column of whole numbers or times; take ROWS")
+    if is_batch:
+        return
+    if frame.start.direction != "PRECEDING" or frame.end.direction != "CURRENT ROW":
+        raise Unexecutable(plan, "on a stream a frame begins with rows PRECEDING, and ends with the CURRENT ROW")
+    if call.distinct and frame.start.offset is None:
+        raise Unexecutable(plan, "DISTINCT on a stream is over so many rows, or so much time, PRECEDING")
+
+
+def _with_columns(plan: Window) -> Plan:
+    """The plan with all that its calls are of as columns of its input."""
+    found: dict[BoundExpression, Column] = {}
+    width = len(plan.input.row_type.fields)
+
+    def column(expression: BoundExpression) -> BoundExpression:
+        if isinstance(expression, Column | Constant):
+            return expression
+        return found.setdefault(expression, Column(expression.type, width + len(found)))
+
+    def columns(expressions: Iterable[BoundExpression]) -> tuple[BoundExpression, ...]:
+        return tuple(map(column, expressions))
+
+    calls = tuple(
+        replace(
+            call,
+            arguments=columns(call.arguments),
+            filter=None if call.filter is None else column(call.filter),
+            partition_by=tuple(each for each in columns(call.partition_by) if isinstance(each, Column)),
+            order_by=tuple((column(each), *how) for each, *how in call.order_by if not isinstance(each, Constant)),
+        )
+        for call in plan.calls
+    )
+    if calls == plan.calls:
+        return plan
+    rows = plan.input.row_type
+    own = [Column(kind, place) for place, kind in enumerate(rows.types)]
+    names = [*rows.names, *(f"$over{number}" for number in range(len(found)))]
+    below = Project(plan.input, (*own, *found), tuple(names)) if found else plan.input
+    window = Window(below, calls, plan.names)
+    results = [Column(call.type, width + len(found) + place) for place, call in enumerate(calls)]
+    return Project(window, (*own, *results), tuple(plan.row_type.names))
+
+
+def _one_after_another(plan: Window, groups: list[list[int]]) -> Plan:
+    """The calls over each window, by their places, behind those over others."""
+    below: Plan = plan.input
+    width = len(below.row_type.fields)
+    for group in groups:
+        below = Window(below, tuple(plan.calls[each] for each in group), tuple(plan.names[each] for each in group))
+    places = {place: number for number, place in enumerate(place for group in groups for place in group)}
+    own = [Column(kind, place) for place, kind in enumerate(plan.input.row_type.types)]
+    results = [Column(call.type, width + places[place]) for place, call in enumerate(plan.calls)]
+    return Project(below, (*own, *results), tuple(plan.row_type.names))
