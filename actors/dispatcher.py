@@ -9,6 +9,7 @@ job; and so it is where only the job has such a directory, with its checkpoints.
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -56,6 +57,7 @@ from actors.scheduling.liveness.lost_messages import LostMessages
 from actors.scheduling.liveness.release import TaskExecutorsRelease
 from flinkray.config.configuration import Configuration
 from flinkray.config.options import HEARTBEAT_INTERVAL, HEARTBEAT_TIMEOUT, JOB_EXPIRATION_TIME
+from flinkray.config.rest_options import ARCHIVE_DIRECTORY
 from flinkray.errors import ErrorInfo, FlinkrayError, InvalidProgramError
 from flinkray.execution import JobStatus
 from flinkray.types.records import JobId
@@ -117,6 +119,7 @@ class Dispatcher(Endpoint):
         self._jobs_directories: set[str] = set()
         """What jobs have brought, in a cluster that has no directory of its own."""
         self._shown_configuration = configuration.shown()
+        self._history_directory = configuration.get(ARCHIVE_DIRECTORY)
         self._expiration_ms = configuration.get(JOB_EXPIRATION_TIME) * 1_000.0
         self._main_thread = MainThread(context)
         self._queue = StoreQueue(context, self._main_thread)
@@ -424,6 +427,13 @@ class Dispatcher(Endpoint):
         order for long, where everybody would wait for ever."""
         job.ending = details
         job.has_rows_to_take = has_rows_to_take
+        if not self._history_directory:
+            self._store_end(job, details)
+            return
+        work = partial(_write_history, self._history_directory, self._cluster_id, self._shown_configuration, details)
+        self._queue.put(f"archiving job {job.name!r}", work, lambda _: self._store_end(job, details))
+
+    def _store_end(self, job: DispatchedJob, details: JobDetails) -> None:
         if self._store is None:
             self._archive(job)
             return
@@ -522,6 +532,13 @@ class Dispatcher(Endpoint):
         if self._ends_by_itself:
             self.context.kill(self._resource_manager)
             self.context.kill(self.context.address)
+
+
+def _write_history(directory: str, cluster_id: str, configuration: Mapping[str, str], details: JobDetails) -> None:
+    # As above; most Dispatchers keep no history.
+    from actors.rest.history.archiving import archive_job
+
+    archive_job(directory, cluster_id, configuration, details)
 
 
 def _store_in(directory: str) -> JobStore:

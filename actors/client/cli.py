@@ -249,13 +249,35 @@ def serve_rest(settings: tuple[str, ...], address: str | None, cluster: str | No
     if cluster is not None and cluster not in sessions.list_clusters():
         raise sessions.no_such_session(cluster)
     server = attach(Configuration(parse_settings(settings)), cluster)
-    click.echo(f"the REST interface is at {server.url}; Ctrl-C ends it")
+    _serve("the REST interface", server.url, server.close)
+
+
+@main.command("history-server")
+@SETTINGS
+@click.option(
+    "--dir", "directory", metavar="DIRECTORY", required=True, help="What jobmanager.archive.fs.dir was of the jobs."
+)
+@_speaks_plainly
+def serve_history(settings: tuple[str, ...], directory: str) -> None:
+    """Show jobs that have ended, as far as their archives are in DIRECTORY (path or URI), until Ctrl-C.
+
+    It listens where rest.port, rest.bind-port and rest.bind-address say.
+    """
+    from actors.rest.history.serving import start_history_server
+
+    server = start_history_server(Configuration(parse_settings(settings)), directory)
+    _serve("the history", server.url, server.close)
+
+
+def _serve(what: str, url: str, close: Callable[[], None]) -> None:
+    """Until Ctrl-C."""
+    click.echo(f"{what} is at {url}; Ctrl-C ends it")
     try:
         threading.Event().wait()
     except KeyboardInterrupt:
         click.echo("")
     finally:
-        server.close()
+        close()
 
 
 @main.group()

@@ -1,4 +1,4 @@
-"""The HTTP server: a thread with aiohttp, which hands every request to a `Service`."""
+"""The HTTP server: a thread with aiohttp, which hands every request to a service."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from importlib import import_module
-from typing import Any
+from typing import Any, Protocol
 
-from actors.rest.service import LARGEST_BODY, Request, Response, Service
+from actors.rest.service import LARGEST_BODY, Request, Response
 from flinkray.errors import ConfigurationError
 from flinkray.extras import import_package
 
@@ -33,6 +33,13 @@ _HEADERS = {
 }
 
 
+class Answers(Protocol):
+    """What answers requests, on any thread."""
+
+    def answer(self, request: Request) -> Response:
+        """Never raises."""
+
+
 class RestServer:
     """Serves until `close`. The constructor returns when it is listening.
 
@@ -47,7 +54,7 @@ class RestServer:
     """
 
     def __init__(
-        self, service: Service, address: str, ports: Sequence[int], on_close: Callable[[], None] | None = None
+        self, service: Answers, address: str, ports: Sequence[int], on_close: Callable[[], None] | None = None
     ) -> None:
         import_package("aiohttp", "the REST server")
         self._web = import_module("aiohttp.web")

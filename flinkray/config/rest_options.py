@@ -75,3 +75,10 @@ WEB_REFRESH_INTERVAL = option(
     valid=at_least(1, "ms"),
     unit="ms",
 )
+ARCHIVE_DIRECTORY = option(
+    "jobmanager.archive.fs.dir",
+    text,
+    "",
+    "The directory (path or URI) in which what REST tells of each job is kept when it has ended, for "
+    "`flinkray history-server`; empty: it is not kept.",
+)

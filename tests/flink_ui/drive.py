@@ -73,7 +73,7 @@ class Dashboard:
 
     def wait_for(self, text: str) -> None:
         try:
-            self.page.get_by_text(text).filter(visible=True).first.wait_for(timeout=8_000)
+            self.page.get_by_text(text).filter(visible=True).first.wait_for(timeout=20_000)
         except Exception:
             self._complain(f"does not show {text!r}")
 
@@ -111,7 +111,7 @@ def token() -> str:
     return ray_token(os.environ) if os.environ.get("RAY_AUTH_MODE") == "token" else ""
 
 
-def look_at_everything(dashboard: Dashboard, client: JobClient) -> None:
+def look_at_everything(dashboard: Dashboard, client: JobClient, is_local: bool) -> None:
     """Every view that there is of a cluster with one job that runs."""
     http = RestClient(client.web_url, token())
     path = f"/jobs/{client.job_id}"
@@ -126,25 +126,25 @@ def look_at_everything(dashboard: Dashboard, client: JobClient) -> None:
     for vertex, name in ((source, "source"), (window, "window")):
         _look_at_vertex(dashboard, f"/job/running/{client.job_id}/overview/{vertex}", name)
     dashboard.open("/task-manager", "te-1")
-    for tab, text in (
+    for tab, *texts in (
         ("metrics", "Flink Memory Model"),
-        ("logs", "as asked"),
+        ("logs", *(["as asked"] if is_local else [])),
         ("stdout", "stdout"),
-        ("log-list", "errors.txt"),
+        ("log-list", "errors.txt" if is_local else ".err"),
         ("thread-dump", "MainThread"),
         ("profiler", "Profiling"),
     ):
-        dashboard.open(f"/task-manager/{manager}/{tab}", text, picture=f"task-manager-{tab}")
-    for tab, text in (
+        dashboard.open(f"/task-manager/{manager}/{tab}", *texts, picture=f"task-manager-{tab}")
+    for tab, *texts in (
         ("metrics", "Heap"),
         ("config", "execution.checkpointing.interval"),
-        ("logs", "as asked"),
+        ("logs", *(["as asked"] if is_local else [])),
         ("stdout", "stdout"),
-        ("log", "errors.txt"),
+        ("log", "errors.txt" if is_local else ".err"),
         ("thread-dump", "MainThread"),
         ("profiler", "Profiling"),
     ):
-        dashboard.open(f"/job-manager/{tab}", text)
+        dashboard.open(f"/job-manager/{tab}", *texts)
 
 
 def _look_at_application(dashboard: Dashboard, view: str) -> None:
@@ -262,7 +262,7 @@ def main() -> int:
     with prints_to(options.pictures) as report, sync_playwright() as running, failed_once(options.target) as client:
         browser = running.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
         dashboard = Dashboard(browser, client.web_url, options.page, options.pictures, report)
-        look_at_everything(dashboard, client)
+        look_at_everything(dashboard, client, options.target == "local")
         cancel(dashboard, client)
         browser.close()
         print(f"{len(dashboard.complaints)} complaints", file=report)

@@ -107,14 +107,16 @@ ROOMS = (
     "actors.checkpoints.coordination",
     "actors.checkpoints.storage",
     "actors.checkpoints.restore",
-    "actors.dispatcher",
-    "actors.resource_manager",
-    "actors.task_executor",
-    # actors: REST
+    # actors: REST; the Dispatcher has it write down what became of a job
     "actors.rest.answers",
     "actors.rest.asking",
     "actors.rest.handlers",
     "actors.rest",
+    "actors.rest.history",
+    # actors: masters and workers
+    "actors.dispatcher",
+    "actors.resource_manager",
+    "actors.task_executor",
     # actors: what operators keep and compute with
     "actors.state.keyed",
     "actors.state.hashmap",

@@ -65,7 +65,7 @@ function App() {
     <header>
       <a class="brand" href="#/">flinkray <small>${config?.["flink-version"]}</small></a>
       <nav aria-label="Main">
-        ${LINKS.map(
+        ${LINKS.filter(([name]) => name === "jobs" || !config?.features["web-history"]).map(
           ([name, title, href]) =>
             html`<a href=${href} key=${name} aria-current=${name === current ? "page" : null}>${title}</a>`,
         )}

@@ -28,22 +28,27 @@ export function JobsView() {
   const overview = useAnswer("overview");
   const answer = useAnswer("jobs/overview");
   const cluster = overview.value || {};
+  const isHistory = useAnswer("config", 0).value?.features["web-history"];
   const jobs = [...(answer.value?.jobs || [])].sort((one, other) => other["start-time"] - one["start-time"]);
   const running = jobs.filter((job) => !hasEnded(job.state));
   const ended = jobs.filter((job) => hasEnded(job.state));
   return html`
-    <h1>Jobs</h1>
+    <h1>${isHistory ? "Jobs that have ended" : "Jobs"}</h1>
     <${Figures}>
-      <${Figure} label="Running">${cluster["jobs-running"]}<//>
+      ${!isHistory && html`<${Figure} label="Running">${cluster["jobs-running"]}<//>`}
       <${Figure} label="Finished">${cluster["jobs-finished"]}<//>
       <${Figure} label="Canceled">${cluster["jobs-cancelled"]}<//>
       <${Figure} label="Failed">${cluster["jobs-failed"]}<//>
-      <${Figure} label="TaskExecutors">${cluster.taskmanagers}<//>
-      <${Figure} label="Free slots">${cluster["slots-available"]} of ${cluster["slots-total"]}<//>
+      ${
+        !isHistory &&
+        html`<${Figure} label="TaskExecutors">${cluster.taskmanagers}<//>
+          <${Figure} label="Free slots">${cluster["slots-available"]} of ${cluster["slots-total"]}<//>`
+      }
     <//>
     <${Trouble} of=${answer} />
     ${
       answer.value &&
+      !isHistory &&
       html`<section class="card">
         <h2>Running</h2>
         <${Table}
@@ -53,8 +58,11 @@ export function JobsView() {
           keyOf=${(job) => job.jid}
           empty="No job is running."
         />
-      </section>
-      <section class="card">
+      </section>`
+    }
+    ${
+      answer.value &&
+      html`<section class="card">
         <h2>Ended</h2>
         <${Table}
           label="Ended jobs"

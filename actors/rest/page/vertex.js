@@ -25,8 +25,13 @@ const VIEWS = {
 
 const SIDE_BY_SIDE = 1200; // as in style.css
 
+// What only a job that runs has.
+const OF_RUNNING = ["charts", "metrics", "flame"];
+
 export function VertexDrawer({ job, vertex, tab }) {
-  const name = tab in TABS ? tab : "subtasks";
+  const isHistory = useAnswer("config", 0).value?.features["web-history"];
+  const shown = Object.entries(TABS).filter(([key]) => !isHistory || !OF_RUNNING.includes(key));
+  const name = shown.some(([key]) => key === tab) ? tab : "subtasks";
   const here = `#/jobs/${job.jid}/graph`;
   const View = VIEWS[name];
   const place = useRef(null);
@@ -46,7 +51,7 @@ export function VertexDrawer({ job, vertex, tab }) {
     </div>
     <${Tabs}
       label="Views of the vertex"
-      tabs=${Object.entries(TABS).map(([key, title]) => [key, title, `${here}/${vertex.id}/${key}`])}
+      tabs=${shown.map(([key, title]) => [key, title, `${here}/${vertex.id}/${key}`])}
       current=${name}
     />
     <${View} job=${job} vertex=${vertex} path=${`jobs/${job.jid}/vertices/${vertex.id}`} />
