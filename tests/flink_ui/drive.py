@@ -162,7 +162,7 @@ def _look_at_job(dashboard: Dashboard, view: str) -> None:
     dashboard.click("History", "Trigger Time")
     dashboard.page.locator("button.ant-table-row-expand-icon").filter(visible=True).first.click()
     dashboard.wait_for("Checkpoint Detail")
-    dashboard.page.locator("button.ant-table-row-expand-icon").filter(visible=True).nth(1).click()
+    dashboard.page.locator("flink-job-checkpoints-detail button.ant-table-row-expand-icon").first.click()
     dashboard.wait_for("Start Delay")
     dashboard.shoot("job-checkpoints-subtasks")
     dashboard.click("Summary", "Percentiles")
@@ -187,7 +187,7 @@ def _look_at_vertex(dashboard: Dashboard, view: str, name: str) -> None:
     ):
         dashboard.open(f"{view}/{tab}", text, picture=f"vertex-{name}-{tab}")
         if tab == "subtasks":
-            dashboard.click("Aggregated Metrics", "Received Bytes")
+            dashboard.click("Aggregated Metrics", "Read Records")
         if tab == "metrics":
             dashboard.page.locator("nz-select").filter(visible=True).first.click()
             dashboard.page.keyboard.type("0.numRecordsInPerSecond")

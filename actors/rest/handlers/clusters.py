@@ -45,14 +45,7 @@ class ClusterHandlers:
         self._refresh_ms = refresh_ms
 
     def dashboard_configuration(self, _call: Call) -> shapes.DashboardConfiguration:
-        return shapes.DashboardConfiguration(
-            refresh_interval=self._refresh_ms,
-            timezone_name="Coordinated Universal Time",
-            timezone_offset=0,
-            flink_version=self._version,
-            flink_revision=REVISION,
-            features=shapes.Features(web_submit=False, web_cancel=True, web_rescale=False, web_history=False),
-        )
+        return configuration_of(self._version, self._refresh_ms, is_history=False)
 
     def cluster_overview(self, _call: Call) -> shapes.ClusterOverview:
         overview = self._masters.overview()
@@ -116,6 +109,23 @@ class ClusterHandlers:
     def application_exceptions(self, call: Call) -> JobExceptions:
         self._masters.job(JobId(call.id_of("applicationid")))
         return JobExceptions(exception_history=ExceptionHistory(entries=[]))
+
+
+def configuration_of(version: str, refresh_ms: int, *, is_history: bool) -> shapes.DashboardConfiguration:
+    """What a dashboard asks first.
+
+    Args:
+        is_history: of a server of jobs that have ended.
+    """
+    features = shapes.Features(web_submit=False, web_cancel=not is_history, web_rescale=False, web_history=is_history)
+    return shapes.DashboardConfiguration(
+        refresh_interval=refresh_ms,
+        timezone_name="Coordinated Universal Time",
+        timezone_offset=0,
+        flink_version=version,
+        flink_revision=REVISION,
+        features=features,
+    )
 
 
 @cache

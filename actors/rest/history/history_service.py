@@ -11,9 +11,10 @@ import msgspec
 from actors.rest.access import Access
 from actors.rest.asking.refusals import Refusal
 from actors.rest.files import page_files
+from actors.rest.handlers.clusters import REVISION, configuration_of
 from actors.rest.history.archives import APPLICATIONS, JOBS, Archives
 from actors.rest.service import Request, Response
-from flinkray.rest.cluster import ClusterOverview, DashboardConfiguration, ErrorBody, Features
+from flinkray.rest.cluster import ClusterOverview, ErrorBody
 
 log = logging.getLogger(__name__)
 
@@ -49,7 +50,7 @@ class HistoryService:
     def _body(self, path: str) -> bytes:
         match path:
             case "/config":
-                return _encode(self._configuration())
+                return _encode(configuration_of(self._version, self._refresh_ms, is_history=True))
             case "/overview":
                 return _encode(self._overview())
             case "/jobs/overview":
@@ -66,16 +67,6 @@ class HistoryService:
             raise Refusal(404, "that is not kept of jobs that have ended, or no archive has this job")
         return found.encode()
 
-    def _configuration(self) -> DashboardConfiguration:
-        return DashboardConfiguration(
-            refresh_interval=self._refresh_ms,
-            timezone_name="Coordinated Universal Time",
-            timezone_offset=0,
-            flink_version=self._version,
-            flink_revision="flinkray",
-            features=Features(web_submit=False, web_cancel=False, web_rescale=False, web_history=True),
-        )
-
     def _overview(self) -> ClusterOverview:
         states: Counter[Any] = Counter(job["state"] for job in self._archives.listed(JOBS))
         return ClusterOverview(
@@ -87,5 +78,5 @@ class HistoryService:
             jobs_cancelled=states["CANCELED"],
             jobs_failed=states["FAILED"],
             flink_version=self._version,
-            flink_commit="flinkray",
+            flink_commit=REVISION,
         )

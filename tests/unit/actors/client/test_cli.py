@@ -179,6 +179,12 @@ def test_doctor_says_what_there_is() -> None:
         assert word in result.output
 
 
+def test_the_dashboard_is_written_where_it_is_asked_for(tmp_path: Path) -> None:
+    result = CliRunner().invoke(main, ["metrics", "grafana", "--output", str(tmp_path / "new")])
+    assert result.exit_code == 0
+    assert sorted(result.output.split()) == sorted(map(str, (tmp_path / "new").iterdir()))
+
+
 # -- savepoints
 
 UNPREPARED = """

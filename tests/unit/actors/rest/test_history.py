@@ -19,6 +19,7 @@ from actors.rest.history.archives import JOBS, Archives
 from actors.rest.history.archiving import archive_job
 from actors.rest.history.history_service import HistoryService
 from actors.rest.service import Request
+from flinkray.errors import ErrorInfo, InvalidProgramError
 from flinkray.execution import JobStatus
 from flinkray.state.checkpoint_statistics import (
     CheckpointKind,
@@ -90,6 +91,16 @@ def test_an_archive_has_an_answer_for_each_path_that_flinks_has() -> None:
     answers = {entry.path: json.loads(entry.json) for entry in (*job.archive, *application.archive)}
     assert answers[f"/jobs/{JOB}"]["duration"] == 1_500, "as it was at its end, whenever it is asked"
     assert answers[f"/applications/{JOB}/jobmanager/config"] == [{"key": "key", "value": "value"}]
+
+
+def test_a_job_that_could_not_start_has_an_archive_too() -> None:
+    times = ((JobStatus.INITIALIZING, 1), (JobStatus.FAILED, 2))
+    error = ErrorInfo.of(InvalidProgramError("wrong"))
+    job, _ = archives_of(JobDetails(JobId(JOB), "failed", JobStatus.FAILED, times, error=error), "cluster", {}, "1.0")
+    answers = {entry.path: json.loads(entry.json) for entry in job.archive}
+    assert answers[f"/jobs/{JOB}"]["state"] == "FAILED"
+    (entry,) = answers[f"/jobs/{JOB}/exceptions"]["exceptionHistory"]["entries"]
+    assert "wrong" in entry["stacktrace"]
 
 
 def written(directory: Path) -> list[str]:
