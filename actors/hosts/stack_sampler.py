@@ -141,6 +141,8 @@ def _operator_of(frame: FrameType) -> str | None:
     code = frame.f_code
     if code.co_name not in _ENTRANCES or code.co_varnames[:1] != ("self",):
         return None
-    owner = frame.f_locals.get("self")
-    name = getattr(getattr(owner, "context", None), "operator_name", None)
+    try:
+        name = getattr(getattr(frame.f_locals.get("self"), "context", None), "operator_name", None)
+    except Exception:  # it is a class of somebody else's, which only calls a method the same
+        return None
     return name if isinstance(name, str) else None

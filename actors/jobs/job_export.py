@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from actors.protocol.ports import Clock, MetricSink
 from flinkray.execution import JobStatus
 from flinkray.state.checkpoint_statistics import CheckpointOverview
 
-# The tasks of a job report at all times; so often its own figures are looked at.
 _INTERVAL_MS = 1_000.0
 
 
@@ -19,15 +20,13 @@ class JobExporter:
         self._tags = {"job_name": job_name}
         self._next_ms = 0.0
 
-    def is_due(self) -> bool:
-        """Whether the last export was long enough ago; the next one then is some time away."""
+    def export(self, status: JobStatus, restarts: int, overview: Callable[[], CheckpointOverview]) -> None:
+        """Without effect where the last export was a moment ago, so that every report of a task may lead to one."""
         now_ms = self._clock.monotonic_ms()
         if now_ms < self._next_ms:
-            return False
+            return
         self._next_ms = now_ms + _INTERVAL_MS
-        return True
-
-    def export(self, status: JobStatus, restarts: int, checkpoints: CheckpointOverview) -> None:
+        checkpoints = overview()
         counts, last = checkpoints.counts, checkpoints.latest_completed
         figures = {
             "running": float(status is JobStatus.RUNNING),

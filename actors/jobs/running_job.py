@@ -201,9 +201,8 @@ class RunningJob:
                 self._on_operator_event(message)
             case MetricsReported():
                 self._metrics.report(message.metrics, self._now())
-                if self._exporter.is_due():
-                    overview = self._checkpoints.coordinator.overview()
-                    self._exporter.export(self.scheduler.status, self.scheduler.restarts, overview)
+                overview = self._checkpoints.coordinator.overview
+                self._exporter.export(self.scheduler.status, self.scheduler.restarts, overview)
             case _:
                 self._checkpoints.on_message(message)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -53,11 +53,10 @@ def archives_of(
     end_ms = details.status_times[-1][1] if details.status_times else 0
     masters = Masters(OneCluster(cluster_id, _EndedJob(details, configuration)), lambda: 0.0, 1.0)
     try:
-        now_ms = lambda: end_ms  # noqa: E731
         handlers = (
-            ClusterHandlers(masters, now_ms, version, 0),
-            JobHandlers(masters, now_ms),
-            VertexHandlers(masters, now_ms),
+            ClusterHandlers(masters, lambda: end_ms, version, 0),
+            JobHandlers(masters, lambda: end_ms),
+            VertexHandlers(masters, lambda: end_ms),
         )
         return _archive(handlers, _job_paths(details)), _archive(handlers, _application_paths(details))
     finally:
@@ -78,40 +77,47 @@ def _archive(handlers: tuple[object, ...], paths: Iterator[str]) -> Archive:
 
 
 def _job_paths(details: JobDetails) -> Iterator[str]:
-    """The paths of all routes about the job that do not ask for figures by name, or for what only runs."""
+    """Those of all that Flink tells of a job, but for figures that are asked for by name, and what only a job that runs
+    has."""
     yield "/jobs/overview"
+    for route in ROUTES:
+        is_of_job = route.method == "GET" and route.parameters[:1] == ("jobid",) and "triggerid" not in route.parameters
+        asks = {"get", "type"} & set(route.query)
+        if is_of_job and route.is_flinks and not route.is_write and not asks:
+            for values in _values_of(route.parameters, details):
+                path = route.path
+                for name, value in values.items():
+                    path = path.replace(f":{name}", value)
+                yield path
+
+
+def _values_of(parameters: Sequence[str], details: JobDetails) -> Iterator[dict[str, str]]:
+    """What the parameters of a path may be, in all combinations."""
+    job = {"jobid": details.job_id}
+    if "subtaskindex" in parameters:
+        for vertex, index, attempt in _attempts(details):
+            yield {**job, "vertexid": vertex, "subtaskindex": str(index), "attempt": str(attempt)}
+        return
     checkpoints = details.checkpoints
     latest = (checkpoints.latest_completed, checkpoints.latest_savepoint, checkpoints.latest_failed)
     numbers = {each.checkpoint_id for each in (*checkpoints.history, *latest) if each is not None}
-    for route in ROUTES:
-        if route.method != "GET" or route.is_write or (route.query and "maxExceptions" not in route.query):
-            continue
-        if route.parameters[:1] != ("jobid",) or not route.is_flinks:
-            continue
-        path = route.path.replace(":jobid", details.job_id)
-        choices: dict[str, list[str]] = {
-            "vertexid": [vertex.vertex_id for vertex in details.vertices],
-            "checkpointid": [str(number) for number in sorted(numbers, reverse=True)],
-        }
-        if {"subtaskindex", "attempt"} & set(route.parameters):
-            yield from _attempt_paths(details, path)
-        elif set(route.parameters) <= {"jobid", *choices}:
-            names = [name for name in route.parameters if name in choices]
-            for values in itertools.product(*(choices[name] for name in names)):
-                found = path
-                for name, value in zip(names, values, strict=True):
-                    found = found.replace(f":{name}", value)
-                yield found
+    choices = {
+        "checkpointid": [str(number) for number in sorted(numbers, reverse=True)],
+        "vertexid": [vertex.vertex_id for vertex in details.vertices],
+    }
+    names = [name for name in choices if name in parameters]
+    for values in itertools.product(*(choices[name] for name in names)):
+        yield {**job, **dict(zip(names, values, strict=True))}
 
 
-def _attempt_paths(details: JobDetails, path: str) -> Iterator[str]:
+def _attempts(details: JobDetails) -> Iterator[tuple[str, int, int]]:
+    """(vertex, subtask, attempt): all that are known."""
+    former = {} if details.archive is None else details.archive.attempts
     for vertex in details.vertices:
-        former = () if details.archive is None else details.archive.attempts.get(vertex.vertex_id, ())
+        for attempt in former.get(vertex.vertex_id, ()):
+            yield vertex.vertex_id, attempt.subtask_index, attempt.attempt_number
         for subtask in vertex.subtasks:
-            numbers = [each.attempt_number for each in former if each.subtask_index == subtask.subtask_index]
-            for number in (*numbers, subtask.attempt_number):
-                found = path.replace(":vertexid", vertex.vertex_id).replace(":subtaskindex", str(subtask.subtask_index))
-                yield found.replace(":attempt", str(number))
+            yield vertex.vertex_id, subtask.subtask_index, subtask.attempt_number
 
 
 def _application_paths(details: JobDetails) -> Iterator[str]:
