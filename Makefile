@@ -51,9 +51,9 @@ FLINK_UI := build/flink-ui
 flink-ui: setup
 	test -d $(FLINK_UI)/packages || $(BIN)/python -m pip install --quiet --target $(FLINK_UI)/packages \
 		"playwright>=1.50,<2" apache-flink-libraries==2.3.0
-	test -d $(FLINK_UI)/web || $(BIN)/python -m zipfile -e $(FLINK_UI)/packages/pyflink/lib/flink-dist-2.3.0.jar $(FLINK_UI)/jar
-	test -d $(FLINK_UI)/web || mv $(FLINK_UI)/jar/web $(FLINK_UI)/web
-	rm -rf $(FLINK_UI)/jar
+	test -d $(FLINK_UI)/web || $(BIN)/python -c "import zipfile; \
+		jar = zipfile.ZipFile('$(FLINK_UI)/packages/pyflink/lib/flink-dist-2.3.0.jar'); \
+		jar.extractall('$(FLINK_UI)', [name for name in jar.namelist() if name.startswith('web/')])"
 	PYTHONPATH=.:$(FLINK_UI)/packages $(BIN)/python -m tests.flink_ui.drive \
 		--page $(FLINK_UI)/web --pictures $(FLINK_UI)/pictures $(ARGS)
 
