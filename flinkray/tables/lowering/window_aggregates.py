@@ -244,6 +244,10 @@ def _of_table_function(plan: Aggregate) -> _Windowed | None:
     function_columns = columns_of_rows(function.row_type)
     if function.kind == "SESSION" and {*keys} != {function_columns[each] for each in function.partition_by}:
         raise Unexecutable(function, "its PARTITION BY has to be the keys of GROUP BY")
+    if function.kind == "SESSION" and rows.predicate is not None:
+        raise Unexecutable(
+            function, "rows are left out before they are in sessions: SESSION(TABLE (... WHERE ...), ...)"
+        )
     below = _below(function.input)
     by_clock = is_proctime(function.input.row_type.types[function.time])
     assigner = _assigner(function.kind, function.size, function.slide, function.offset, by_clock)

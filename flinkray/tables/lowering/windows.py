@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from flinkray.tables.lowering.contract import Lowering, Unexecutable
+from flinkray.tables.lowering.ranks import check_order
 from flinkray.tables.lowering.times import beside, is_proctime
 from flinkray.tables.lowering.window_aggregates import window_aggregate
 from flinkray.tables.plans.expressions import Plan, SortKey
@@ -66,6 +67,7 @@ def window_rank(plan: Rank | Deduplicate, lowering: Lowering, before: bool) -> T
         by_arrival = is_proctime(rows.types[plan.time])
         kind, bounds = "ROW_NUMBER", (1, 1)
         order = () if by_arrival else (SortKey(plan.time, plan.keeps_last, not plan.keeps_last),)
+    check_order(plan, order)
     factory = WindowRankFactory(
         input_rows=(rows,),
         rows=plan.row_type,

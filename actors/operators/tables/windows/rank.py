@@ -18,6 +18,8 @@ from flinkray.transformations.table_window_factories import WindowRankFactory
 
 _FEWEST_LOOKED_THROUGH = 1 << 16
 """Windows with so many rows are looked through for those whose rank can only become larger than the last one wanted."""
+_LARGEST_GROWTH = 4
+"""They are looked through again when there are so many times as many as were left."""
 
 
 class WindowRankOperator(WindowRowsOperator[WindowRankFactory]):
@@ -25,7 +27,7 @@ class WindowRankOperator(WindowRowsOperator[WindowRankFactory]):
     are among the first so far are kept, so that it takes the room of its keys."""
 
     def kept(self, rows: StoredColumns, input_index: int) -> None:
-        if len(rows) < _FEWEST_LOOKED_THROUGH or len(rows) < 2 * rows.retained:
+        if len(rows) < _FEWEST_LOOKED_THROUGH or len(rows) < _LARGEST_GROWTH * rows.retained:
             return
         all_rows = pa.concat_batches(rows.chunks)
         ordered, ranks = self._ranks(all_rows)

@@ -14,19 +14,20 @@ from flinkray.batches.batch import Batch
 from flinkray.tables.plans.expressions import columns_of
 from flinkray.tables.types.arrow import to_arrow
 from flinkray.time.watermarks import WatermarkGenerator, WatermarkStrategy
+from flinkray.transformations.operator_factories import TimestampsAndWatermarksFactory
 from flinkray.transformations.table_window_factories import WatermarkAssignerFactory
 from flinkray.types.records import MIN_TIMESTAMP, Timestamp
+from graphs.job_graph import OperatorCode
 
 
 class WatermarkAssignerOperator(TimestampsAndWatermarksOperator):
     """As the operator of streams, with a generator that computes an expression."""
 
     def __init__(self, factory: WatermarkAssignerFactory) -> None:
-        self._strategy = WatermarkStrategy(
+        strategy = WatermarkStrategy(
             lambda: HighestOfExpression(factory, self.context.clock.now_ms), factory.column, factory.idle_timeout_ms
         )
-        self._periodic = None
-        self._has_ended = False
+        super().__init__(OperatorCode(TimestampsAndWatermarksFactory(strategy), (None,), ()))
 
 
 class HighestOfExpression(WatermarkGenerator):

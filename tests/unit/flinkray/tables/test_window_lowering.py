@@ -11,7 +11,10 @@ from flinkray import WatermarkStrategy, col
 from flinkray.connectors.collection.source import ArrowSource
 from flinkray.errors import SqlUnsupportedError
 from flinkray.tables.lowering.queries import Stream, planned
+from flinkray.tables.lowering.queries import _bound as bound
+from flinkray.tables.plans.changelogs import changes_of
 from flinkray.transformations.operator_factories import (
+    AsChangelogFactory,
     DropFactory,
     OperatorFactory,
     RowtimeFactory,
@@ -137,6 +140,20 @@ def test_the_column_of_event_times_is_the_rowtime_attribute(transformation: Tran
 
 
 @pytest.mark.parametrize(
+    "sql",
+    [
+        f"SELECT k, COUNT(*) FROM {TUMBLE} GROUP BY k, {BOTH}",
+        f"SELECT * FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY {BOTH} ORDER BY v) AS r FROM {TUMBLE}) WHERE r < 3",
+    ],
+)
+def test_only_windows_of_inserts_give_inserts_alone(sql: str) -> None:
+    changelog = added(RowtimeFactory("ts"), added(AsChangelogFactory("op"), ROWS))
+    for transformation, is_insert_only in ((TIMED, True), (changelog, False)):
+        _, plan = bound(sql, {"t": stream(transformation)})
+        assert changes_of(plan).is_insert_only is is_insert_only
+
+
+@pytest.mark.parametrize(
     ("sql", "message"),
     [
         (f"SELECT PERCENTILE(v, 0.5) FROM {TUMBLE} GROUP BY {BOTH}", "the aggregate PERCENTILE cannot be executed yet"),
@@ -152,6 +169,11 @@ def test_the_column_of_event_times_is_the_rowtime_attribute(transformation: Tran
             "SELECT COUNT(*) FROM TABLE(SESSION(TABLE t PARTITION BY k, DESCRIPTOR(ts), INTERVAL '5' SECOND)) "
             f"GROUP BY v, {BOTH}",
             "the table function SESSION: its PARTITION BY has to be the keys of GROUP BY",
+        ),
+        (
+            "SELECT k, COUNT(*) FROM TABLE(SESSION(TABLE t PARTITION BY k, DESCRIPTOR(ts), INTERVAL '5' SECOND)) "
+            f"WHERE v > 0 GROUP BY k, {BOTH}",
+            "the table function SESSION: rows are left out before they are in sessions",
         ),
         (
             f"SELECT * FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY {BOTH} ORDER BY v) AS r FROM {BY_CLOCK}) "
