@@ -237,6 +237,8 @@ class StreamExecutionEnvironment(EnvironmentSettings):
         """The rows of a query of Flink SQL over streams, which it calls by name, in braces or not:
         `env.sql("SELECT item, cents / 100.0 AS price FROM {orders} WHERE cents > 0", orders=orders)`.
 
+        Windows are over the timestamp column that a stream's event times come from (`with_rowtime` names another one).
+
         Args:
             streams: streams of this environment; DataFrames and tables, as `from_pandas` and `from_arrow` take them.
         Raises:

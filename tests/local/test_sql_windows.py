@@ -21,16 +21,21 @@ STRATEGY = WatermarkStrategy.for_bounded_out_of_orderness(1000).with_timestamp_a
 WINDOWS = {
     "tumble": "TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '0.010' SECOND))",
     "moved": "TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '0.010' SECOND, INTERVAL '0.003' SECOND))",
-    "hop": "TABLE(HOP(TABLE t, DESCRIPTOR(ts), INTERVAL '0.005' SECOND, INTERVAL '0.020' SECOND))",
-    "cumulate": "TABLE(CUMULATE(TABLE t, DESCRIPTOR(ts), INTERVAL '0.005' SECOND, INTERVAL '0.020' SECOND))",
+    "hop": (
+        "TABLE(HOP(TABLE t, DESCRIPTOR(ts), INTERVAL '0.005' SECOND, INTERVAL '0.018' SECOND, INTERVAL '0.003' SECOND))"
+    ),
+    "cumulate": (
+        "TABLE(CUMULATE(TABLE t, DESCRIPTOR(ts), INTERVAL '0.005' SECOND, INTERVAL '0.020' SECOND, "
+        "INTERVAL '0.002' SECOND))"
+    ),
 }
 IN_DUCKDB = """
     CREATE VIEW tumble AS SELECT *, ts // 10 * 10 AS window_start, window_start + 10 AS window_end FROM t;
     CREATE VIEW moved AS SELECT *, (ts + 7) // 10 * 10 - 7 AS window_start, window_start + 10 AS window_end FROM t;
-    CREATE VIEW hop AS SELECT t.*, w * 5 AS window_start, w * 5 + 20 AS window_end
-        FROM t JOIN range(-4, 40) AS r(w) ON ts >= w * 5 AND ts < w * 5 + 20;
-    CREATE VIEW cumulate AS SELECT t.*, ts // 20 * 20 AS window_start, w * 5 AS window_end
-        FROM t JOIN range(0, 60) AS r(w) ON w * 5 > ts AND w * 5 <= ts // 20 * 20 + 20;
+    CREATE VIEW hop AS SELECT t.*, w * 5 + 3 AS window_start, w * 5 + 21 AS window_end
+        FROM t JOIN range(-5, 40) AS r(w) ON ts >= w * 5 + 3 AND ts < w * 5 + 21;
+    CREATE VIEW cumulate AS SELECT t.*, (ts + 18) // 20 * 20 - 18 AS window_start, w * 5 + 2 AS window_end
+        FROM t JOIN range(-5, 60) AS r(w) ON w * 5 + 2 > ts AND w * 5 + 2 <= (ts + 18) // 20 * 20 + 2;
 """
 BOTH = "window_start, window_end"
 
