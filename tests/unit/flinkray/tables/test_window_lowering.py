@@ -74,6 +74,13 @@ def test_an_aggregate_of_a_streams_windows_is_its_window_operator_between_two_ca
     assert operators[4] is TIMED
 
 
+def test_a_column_of_event_times_is_only_made_where_it_is_read() -> None:
+    with_times = added(RowtimeFactory("ts", is_added=True), ROWS)
+    for sql, source in ((f"SELECT COUNT(*) FROM {TUMBLE} GROUP BY {BOTH}", ROWS), ("SELECT ts FROM t", with_times)):
+        transformation, _ = planned(sql, {"t": stream(with_times)})
+        assert next(each for each in upstream(transformation) if each in (ROWS, with_times)) is source
+
+
 @pytest.mark.parametrize(
     ("windows", "assigner"),
     [

@@ -12,14 +12,15 @@ import pytest
 
 from actors.operators.contract.operator import Operator
 from actors.operators.tables.windows import rank
+from actors.operators.tables.windows.aggregate import WindowAggregateOperator
 from actors.operators.tables.windows.join import WindowJoinOperator
 from actors.operators.tables.windows.rank import WindowRankOperator
 from flinkray.execution import LATE_RECORDS_DROPPED
-from flinkray.tables.plans.expressions import Call, Column, SortKey
+from flinkray.tables.plans.expressions import AggregateCall, Call, Column, SortKey
 from flinkray.tables.plans.nodes import Join, Values
 from flinkray.tables.types.arrow import stored_schema
 from flinkray.tables.types.logical import BIGINT, BOOLEAN, DOUBLE, INT, ROW, STRING, TIMESTAMP, RowType
-from flinkray.transformations.table_window_factories import WindowJoinFactory, WindowRankFactory
+from flinkray.transformations.table_window_factories import WindowAggregateFactory, WindowJoinFactory, WindowRankFactory
 from flinkray.types.changelogs import INSERTS
 from flinkray.types.keys import ColumnKey
 from tests.support.rescaling import Subtasks
@@ -141,6 +142,30 @@ def test_of_rows_with_the_same_order_the_first_or_the_last_to_come_is_first(is_l
     starts = {row[START] for row in run.in_time[0]}
     wanted = [[row for row in run.in_time[0] if row[START] == start][place] for start in starts]
     assert run.rows == Counter(_comparable((*row, 1)) for row in wanted)
+
+
+# -- aggregates ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_rows_of_a_key_are_aggregated_when_their_window_has_ended(seed: int) -> None:
+    distinct = AggregateCall("SUM", (Column(DOUBLE, 1),), DOUBLE, distinct=True)
+    made = WindowAggregateFactory(
+        input_rows=(ROWS,),
+        rows=ROW(("k", STRING), ("window_end", BOUND), ("window_start", BOUND), ("n", BIGINT), ("total", DOUBLE)),
+        takes=(INSERTS,),
+        ends=(END,),
+        keys=(0, END, START),
+        calls=(AggregateCall("COUNT", (), BIGINT), distinct),
+    )
+    run = Run(lambda: WindowAggregateOperator(made), 1, seed)
+    wanted: Counter[Row] = Counter()
+    for key, start in {(row[0], row[START]) for row in run.in_time[0]}:
+        values = [row[1] for row in run.in_time[0] if (row[0], row[START]) == (key, start)]
+        known = {"NaN" if each != each else each: each for each in values if each is not None}
+        wanted[_comparable((key, start + 10, start, len(values), sum(known.values()) if known else None))] += 1
+    assert run.rows == wanted
+    assert run.late == run.dropped > 0
 
 
 # -- join ----------------------------------------------------------------------------------------------------------
