@@ -24,7 +24,8 @@ from flinkray.connectors.postgres.connections import (
     shown,
     sqlstate,
 )
-from flinkray.connectors.postgres.target import Inserts, Target
+from flinkray.connectors.postgres.staging import Staging
+from flinkray.connectors.postgres.target import Target, TargetRows
 
 _UNDEFINED_OBJECT = "42704"
 _MARKS_KEPT = 1_000
@@ -136,39 +137,54 @@ class RowsCommitter(Committer):
             if is_new:
                 for stream in rows.streams:
                     table = pa.ipc.open_stream(stream).read_all()
-                    inserts = Inserts(self._target, table.schema, rows.where)
+                    target_rows = TargetRows(self._target, table.schema, rows.where)
                     for batch in table.combine_chunks().to_batches():
                         # Batches had one row of each key; all of them together are to have one.
-                        inserts.insert(cursor, inserts.fitted(batch))
+                        target_rows.write(cursor, target_rows.fitted(batch), Staging())
                 cursor.execute(_forgetting(self._table, rows.mark))
         self._connection.commit()
         return is_new
 
 
 class TransactionCommitter(Committer):
-    """Commits prepared transactions."""
+    """Commits prepared transactions, and the rows of writers that could prepare none.
 
-    def __init__(self, uri: str, table: str) -> None:
+    Args:
+        rows: commits those.
+    """
+
+    def __init__(self, uri: str, table: str, rows: RowsCommitter) -> None:
         self._uri = uri
         self._table = table
+        self._rows = rows
 
-    def commit(self, requests: Sequence[CommitRequest[PostgresTransaction]]) -> None:
+    def commit(self, requests: Sequence[CommitRequest[PostgresTransaction | PostgresRows]]) -> None:
         for request in requests:
-            transaction = request.committable
-            what = f"cannot commit transaction {transaction.name!r} of {shown(self._uri)}"
-            try:
-                with control(self._uri, transaction.where, delays_s=()) as connection:
-                    if not self._commit(connection, transaction):
-                        request.already_committed()
-            except Exception as error:
-                if not is_transient(error):
-                    refuse(error, transaction.where, what)
-                request.retry_later(f"{transaction.where}: {what}: {explained(error)}")
+            committable = request.committable
+            if isinstance(committable, PostgresRows):
+                self._rows.commit([request])
+            else:
+                self._commit_prepared(request, committable)
 
-    def abort(self, committables: Sequence[PostgresTransaction]) -> None:
-        if committables:
-            with control(self._uri, committables[0].where, delays_s=()) as connection:
-                for transaction in committables:
+    def close(self) -> None:
+        self._rows.close()
+
+    def _commit_prepared(self, request: CommitRequest[Any], transaction: PostgresTransaction) -> None:
+        what = f"cannot commit transaction {transaction.name!r} of {shown(self._uri)}"
+        try:
+            with control(self._uri, transaction.where, delays_s=()) as connection:
+                if not self._commit(connection, transaction):
+                    request.already_committed()
+        except Exception as error:
+            if not is_transient(error):
+                refuse(error, transaction.where, what)
+            request.retry_later(f"{transaction.where}: {what}: {explained(error)}")
+
+    def abort(self, committables: Sequence[PostgresTransaction | PostgresRows]) -> None:
+        prepared = [each for each in committables if isinstance(each, PostgresTransaction)]
+        if prepared:
+            with control(self._uri, prepared[0].where, delays_s=()) as connection:
+                for transaction in prepared:
                     roll_back(connection, transaction.name)
 
     def _commit(self, connection: Any, transaction: PostgresTransaction) -> bool:

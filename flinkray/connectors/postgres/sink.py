@@ -16,6 +16,7 @@ from flinkray.connectors.postgres.target import Target, described
 from flinkray.connectors.postgres.writers import DirectWriter, RowsWriter, TransactionWriter
 from flinkray.connectors.sink import Sink, SinkWriter, SinkWriterContext
 from flinkray.errors import InvalidProgramError
+from flinkray.types.changelogs import ChangelogMode
 
 _NAME = "PostgresSink"
 
@@ -34,11 +35,12 @@ class PostgresSink(Sink):
         uri: "postgresql://host:5432/database", or "host=... dbname=...", with options of libpq; shown nowhere.
         table: its name as SQL has it, such as "orders" or 'sales."Orders"'.
         key: the columns of a unique index: a row replaces the one that has the same values there, in those columns that
-            the rows have. None: rows are added.
+            the rows have, and of a changelog -D deletes it. None: rows are added.
         delivery_guarantee: EXACTLY_ONCE or AT_LEAST_ONCE.
         prepared: exactly once by a prepared transaction for each checkpoint and subtask, which rows go into as they
             come, instead of rows in the checkpoint. Its locks are held until the checkpoint is complete; the server
-            needs max_prepared_transactions. Only to add rows whose columns have the types of the table's.
+            needs max_prepared_transactions. With `key`, or where the server has to convert values, the user needs the
+            right to create tables in the table's schema; they are gone when the transaction is prepared.
         commit_table: the table of commits, which is made if it is not there.
     """
 
@@ -68,11 +70,6 @@ class PostgresSink(Sink):
         """Names one submission of the program, in the names of prepared transactions."""
         if prepared and not self._is_exact:
             raise InvalidProgramError(f"{_NAME}(prepared=True) is exactly once; leave delivery_guarantee= out")
-        if prepared and self._key:
-            raise InvalidProgramError(
-                f"{_NAME}(prepared=True) only adds rows: what replaces rows would keep them locked until the "
-                "checkpoint is complete, and the rows after it wait for that; leave prepared= out"
-            )
 
     def __repr__(self) -> str:
         guarantee = self._delivery_guarantee.value
@@ -81,6 +78,14 @@ class PostgresSink(Sink):
     @property
     def delivery_guarantee(self) -> DeliveryGuarantee:
         return self._delivery_guarantee
+
+    @property
+    def accepts(self) -> ChangelogMode:
+        return ChangelogMode.UPSERT if self._key else ChangelogMode.INSERT_ONLY
+
+    @property
+    def key_columns(self) -> tuple[str, ...]:
+        return self._key
 
     @property
     def _is_exact(self) -> bool:
@@ -119,9 +124,8 @@ class PostgresSink(Sink):
     def create_committer(self) -> Committer | None:
         if not self._is_exact:
             return None
-        if self._prepared:
-            return TransactionCommitter(self._uri, self._commit_table)
-        return RowsCommitter(self._uri, self._commit_table, self._describe)
+        rows = RowsCommitter(self._uri, self._commit_table, self._describe)
+        return TransactionCommitter(self._uri, self._commit_table, rows) if self._prepared else rows
 
     @property
     def _describe(self) -> Callable[[Any], Target]:

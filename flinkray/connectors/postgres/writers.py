@@ -19,9 +19,10 @@ from flinkray.connectors.postgres.commits import (
     roll_back,
 )
 from flinkray.connectors.postgres.connections import columnar, control, refuse, shown, tried
-from flinkray.connectors.postgres.target import Inserts, Target
+from flinkray.connectors.postgres.staging import Staging
+from flinkray.connectors.postgres.target import KIND, Target, TargetRows
 from flinkray.connectors.sink import SinkWriter, SinkWriterContext
-from flinkray.errors import InvalidProgramError, TypeMismatchError, operator_label
+from flinkray.errors import TypeMismatchError, operator_label
 from flinkray.types.records import Kind
 
 _COMPRESSED = pa.ipc.IpcWriteOptions(compression="lz4")
@@ -43,19 +44,22 @@ class TargetWriter(SinkWriter):
                 self._target = describe(connection)
             except Exception as error:
                 refuse(error, self.where, f"cannot write to {shown(uri)}")
-        self._inserts: Inserts | None = None
+        self._rows: TargetRows | None = None
         self._given: pa.Schema | None = None
 
-    def fitted(self, batch: Batch) -> tuple[Inserts, pa.RecordBatch]:
+    def fitted(self, batch: Batch) -> tuple[TargetRows, pa.RecordBatch]:
         """The rows as they are sent, and how they get into the table."""
         if batch.kind is Kind.OBJECT:
             raise TypeMismatchError(
                 f"{self.where}: a table has columns, and these rows are Python objects; map them to rows first"
             )
-        if self._inserts is None or batch.data.schema != self._given:
-            self._given = batch.data.schema
-            self._inserts = Inserts(self._target, batch.data.schema, self.where)
-        return self._inserts, self._inserts.fitted(batch.data)
+        data = batch.data
+        if batch.kinds is not None:
+            data = pa.RecordBatch.from_arrays([*data.columns, batch.kinds], names=[*data.schema.names, KIND])
+        if self._rows is None or data.schema != self._given:
+            self._given = data.schema
+            self._rows = TargetRows(self._target, data.schema, self.where)
+        return self._rows, self._rows.fitted(data)
 
     def close(self) -> None: ...
 
@@ -68,9 +72,9 @@ class DirectWriter(TargetWriter):
         self._connection: Any = None
 
     def write(self, batch: Batch) -> None:
-        inserts, data = self.fitted(batch)
+        rows, data = self.fitted(batch)
         what = f"cannot write {len(data)} rows to {self._target} of {shown(self.uri)}"
-        tried(lambda: self._insert(inserts, data), self.where, what, on_retry=self._count)
+        tried(lambda: self._write(rows, data), self.where, what, on_retry=self._count)
 
     def close(self) -> None:
         connection, self._connection = self._connection, None
@@ -78,12 +82,12 @@ class DirectWriter(TargetWriter):
             with contextlib.suppress(Exception):  # the server may have closed it
                 connection.close()
 
-    def _insert(self, inserts: Inserts, data: pa.RecordBatch) -> None:
+    def _write(self, rows: TargetRows, data: pa.RecordBatch) -> None:
         try:
             if self._connection is None:
                 self._connection = columnar(self.uri, self.where)
             with self._connection.cursor() as cursor:
-                inserts.insert(cursor, data)
+                rows.write(cursor, data, Staging())
             self._connection.commit()
         except BaseException:
             self.close()
@@ -93,35 +97,52 @@ class DirectWriter(TargetWriter):
         self.context.count("writes_retried")
 
 
-class RowsWriter(TargetWriter):
-    """Exactly once: keeps rows for the checkpoint that commits them."""
+class _Kept:
+    """Rows that wait for the checkpoint that commits them, as streams of Arrow, one per schema."""
 
-    def __init__(self, context: SinkWriterContext, uri: str, describe: Callable[[Any], Target]) -> None:
-        super().__init__(context, uri, describe)
-        self._name = uuid.uuid4().hex
+    def __init__(self) -> None:
         self._streams: list[tuple[pa.BufferOutputStream, pa.ipc.RecordBatchStreamWriter]] = []
         self._schema: pa.Schema | None = None
 
-    def write(self, batch: Batch) -> None:
-        _, data = self.fitted(batch)
+    def __bool__(self) -> bool:
+        return bool(self._streams)
+
+    def add(self, data: pa.RecordBatch) -> None:
         if not self._streams or data.schema != self._schema:
             self._schema = data.schema
             sink = pa.BufferOutputStream()
             self._streams.append((sink, pa.ipc.new_stream(sink, data.schema, options=_COMPRESSED)))
         self._streams[-1][1].write_batch(data)
 
-    def prepare_commit(self, checkpoint_id: int) -> list[PostgresRows]:
-        if not self._streams:
-            return []
+    def take(self) -> tuple[bytes, ...]:
         streams, self._streams = self._streams, []
         for _, writer in streams:
             writer.close()
-        contents = tuple(sink.getvalue().to_pybytes() for sink, _ in streams)
-        return [PostgresRows(Mark(self._name, checkpoint_id), self.where, contents)]
+        return tuple(sink.getvalue().to_pybytes() for sink, _ in streams)
+
+
+class RowsWriter(TargetWriter):
+    """Exactly once: keeps rows for the checkpoint that commits them."""
+
+    def __init__(self, context: SinkWriterContext, uri: str, describe: Callable[[Any], Target]) -> None:
+        super().__init__(context, uri, describe)
+        self._name = uuid.uuid4().hex
+        self._kept = _Kept()
+
+    def write(self, batch: Batch) -> None:
+        self._kept.add(self.fitted(batch)[1])
+
+    def prepare_commit(self, checkpoint_id: int) -> list[PostgresRows]:
+        if not self._kept:
+            return []
+        return [PostgresRows(Mark(self._name, checkpoint_id), self.where, self._kept.take())]
 
 
 class TransactionWriter(TargetWriter):
     """Exactly once: rows go into a transaction, which the checkpoint prepares, and its completion commits.
+
+    What replaces or deletes rows would wait for the locks of the transaction that was prepared before. Such rows are
+    kept until that is committed; where it is not by the next checkpoint, they go into that one, as a RowsWriter's do.
 
     A process that dies leaves prepared transactions behind, with locks. Those that no checkpoint has are rolled back by
     the attempts that follow, which know them by their lineage.
@@ -145,33 +166,33 @@ class TransactionWriter(TargetWriter):
         self._name = uuid.uuid4().hex
         self._lineage = lineage
         self._connection: Any = None
+        self._staging = Staging(self._target.schema)
+        self._kept = _Kept()
+        self._uncommitted = 0
+        """The last checkpoint that something was prepared for; 0: all of that is committed."""
         with control(uri, self.where) as connection:
             for each in {lineage, *restored}:
                 for name in prepared_after(connection, each, context.restored_checkpoint_id or 0):
                     roll_back(connection, name)
 
     def write(self, batch: Batch) -> None:
-        inserts, data = self.fitted(batch)
-        if inserts.staged_columns:
-            raise InvalidProgramError(
-                f"{self.where}: PostgresSink(prepared=True) cannot convert columns, as a temporary table has no place "
-                f"in a prepared transaction; give {', '.join(inserts.staged_columns)} as table {self._target} has it"
-            )
-        try:
-            if self._connection is None:
-                self._connection = columnar(self.uri, self.where)
-            with self._connection.cursor() as cursor:
-                inserts.insert(cursor, data)
-        except Exception as error:
-            refuse(error, self.where, f"cannot write to {self._target} of {shown(self.uri)}")
+        rows, data = self.fitted(batch)
+        if self._target.key and self._uncommitted:
+            self._kept.add(data)
+        else:
+            self._write(rows, data)
 
-    def prepare_commit(self, checkpoint_id: int) -> list[PostgresTransaction]:
+    def prepare_commit(self, checkpoint_id: int) -> list[PostgresTransaction | PostgresRows]:
+        mark = Mark(self._name, checkpoint_id)
+        if self._kept:
+            self._uncommitted = checkpoint_id
+            return [PostgresRows(mark, self.where, self._kept.take())]
         if self._connection is None:
             return []
-        mark = Mark(self._name, checkpoint_id)
         name = f"flinkray-{self._lineage}-{checkpoint_id}-{self._name}"
         try:
             with self._connection.cursor() as cursor:
+                self._staging.drop(cursor)
                 cursor.execute(marking(self._table, mark))
                 cursor.fetchall()
                 cursor.execute(f"PREPARE TRANSACTION '{name}'")
@@ -179,7 +200,18 @@ class TransactionWriter(TargetWriter):
             refuse(error, self.where, f"cannot prepare transaction {name!r} of {shown(self.uri)}")
         # The transaction is the server's now, of which the driver knows nothing: the next one has another connection.
         self.close()
+        self._uncommitted = checkpoint_id
         return [PostgresTransaction(mark, self.where, name)]
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        if checkpoint_id < self._uncommitted:
+            return
+        self._uncommitted = 0
+        for stream in self._kept.take():
+            table = pa.ipc.open_stream(stream).read_all()
+            rows = TargetRows(self._target, table.schema, self.where)
+            for data in table.combine_chunks().to_batches():
+                self._write(rows, rows.fitted(data))
 
     def snapshot_state(self, checkpoint_id: int) -> str:
         return self._lineage
@@ -189,3 +221,12 @@ class TransactionWriter(TargetWriter):
         if connection is not None:
             with contextlib.suppress(Exception):  # the server may have closed it
                 connection.close()
+
+    def _write(self, rows: TargetRows, data: pa.RecordBatch) -> None:
+        try:
+            if self._connection is None:
+                self._connection = columnar(self.uri, self.where)
+            with self._connection.cursor() as cursor:
+                rows.write(cursor, data, self._staging)
+        except Exception as error:
+            refuse(error, self.where, f"cannot write to {self._target} of {shown(self.uri)}")
