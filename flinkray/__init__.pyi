@@ -21,6 +21,7 @@ from .connectors.hybrid.source import HybridSource
 from .connectors.kafka.offsets import KafkaOffsets
 from .connectors.kafka.sink import KafkaSink
 from .connectors.kafka.source import KafkaSource
+from .connectors.postgres.changes.source import PostgresChangesSource
 from .connectors.postgres.lookup import PostgresLookup
 from .connectors.postgres.sink import PostgresSink
 from .connectors.postgres.source import PostgresSource
@@ -333,6 +334,7 @@ __all__ = [
     "OutputTag",
     "PandasSource",
     "PartitionError",
+    "PostgresChangesSource",
     "PostgresLookup",
     "PostgresSink",
     "PostgresSource",

@@ -77,6 +77,10 @@ class SourceReaderContext(SubtaskContext, Protocol):
         """Whether the job may go back, since a checkpoint or a restart may ask for rows again that have been read.
         False: what has been read can be let go."""
 
+    @property
+    def has_checkpoints(self) -> bool:
+        """Whether the job takes checkpoints, so that `notify_checkpoint_complete` is going to be called."""
+
     def call_later(self, delay_ms: int, callback: Callable[[], None]) -> None:
         """Runs `callback` on a timer thread after `delay_ms` milliseconds; it must not block."""
 

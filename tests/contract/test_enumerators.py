@@ -12,22 +12,26 @@ from typing import Any, NoReturn
 import cloudpickle
 import pyarrow as pa
 import pytest
+from msgspec.structs import replace
 
 from actors.blocks.source import BlockSource, BlockSplit
 from actors.blocks.store import Block
 from actors.coordinators.alignment import WatermarkAlignment
 from actors.coordinators.source_coordinator import SourceCoordinator
-from actors.protocol.operator_events import AddSplits, NoMoreSplits, ReaderRegistered, SplitRequested
+from actors.protocol.operator_events import AddSplits, NoMoreSplits, ReaderRegistered, SourceEvent, SplitRequested
 from actors.spark.staged_reader import StagedSplit
 from examples.fraud_detection import PaymentSource
 from flinkray.connectors.collection.source import ArrowSource, CollectionSource
 from flinkray.connectors.datagen.source import DataGenSource, SequenceField
 from flinkray.connectors.files.source import FileSource
+from flinkray.connectors.postgres.changes.enumerator import ChangesEnumerator
+from flinkray.connectors.postgres.changes.splits import SnapshotSplit
 from flinkray.connectors.sequence.source import SequenceSource
-from flinkray.connectors.source import Source
+from flinkray.connectors.source import Boundedness, Source, SourceReader, SplitEnumerator
 from flinkray.time.watermarks import WatermarkStrategy
 from flinkray.types.records import Kind, RecordType
 from tests.support.staged_streams import Stage, staged_source
+from tests.support.table_changes import SETTINGS, ScriptedServer, read
 
 SEEDS = range(40)
 
@@ -63,6 +67,18 @@ def staged(directory: Path) -> Source:
     return staged_source(stage.staging)
 
 
+class TableChanges(Source):
+    """The changes of a table, at a server that is scripted."""
+
+    boundedness = Boundedness.BOUNDED
+
+    def create_enumerator(self, context: Any, restored: Any = None) -> SplitEnumerator:
+        return ChangesEnumerator(context, replace(SETTINGS, is_bounded=True), restored)
+
+    def create_reader(self, context: Any) -> SourceReader:
+        raise NotImplementedError
+
+
 SOURCES: dict[str, Callable[[Path], Source]] = {
     "sequence": lambda _path: SequenceSource(1, 100),
     "table": lambda _path: ArrowSource(pa.table({"n": list(range(50))})),
@@ -72,6 +88,7 @@ SOURCES: dict[str, Callable[[Path], Source]] = {
     "blocks": lambda _path: blocks(is_ordered=False),
     "ordered blocks": lambda _path: blocks(is_ordered=True),
     "staged batches": staged,
+    "changes of a table": lambda _path: TableChanges(),
     "the example's own": lambda _path: PaymentSource(cards=10, minutes=2),
 }
 
@@ -85,7 +102,7 @@ class Reader:
     """Has splits, and reads a whole one at a time."""
 
     splits: list[Any] = field(default_factory=list)
-    read: list[str] = field(default_factory=list)
+    read: list[Any] = field(default_factory=list)
     has_no_more: bool = False
     has_asked: bool = False
     inbox: deque[Any] = field(default_factory=deque)
@@ -96,7 +113,7 @@ class Reader:
         return self.has_no_more and not self.splits and not self.inbox
 
 
-State = tuple[list[Any], list[str]]
+State = tuple[list[Any], list[Any]]
 
 
 class Run:
@@ -116,18 +133,18 @@ class Run:
         """Every split there is: what a new enumerator has."""
         run = object.__new__(Run)
         run.source, run.parallelism, run.pending, run.completed = self.source, self.parallelism, None, None
-        run.random = random.Random(0)
+        run.random, run.last_id = random.Random(0), 0
         run.begin(None, [([], []) for _ in range(self.parallelism)])
-        found: list[Any] = []
         while any(not reader.is_done for reader in run.readers):
+            run.trigger()
             run.tick()
             for index, reader in enumerate(run.readers):
                 run.ask(index)
                 while reader.inbox:
                     run.deliver(index)
-                found += reader.splits
-                reader.splits = []
-        return found
+                while reader.splits:
+                    run.read_one(index)
+        return [split for reader in run.readers for split in reader.read]
 
     # -- CoordinatorContext --------------------------------------------------------------------------------------
 
@@ -154,7 +171,22 @@ class Run:
             self.coordinator.restore(state)
         self.coordinator.start()
         for index in self.random.sample(range(self.parallelism), self.parallelism):
-            self.coordinator.handle_event(index, ReaderRegistered(index))
+            self.register(index)
+
+    def register(self, index: int) -> None:
+        self.coordinator.handle_event(index, ReaderRegistered(index))
+        for split in self.readers[index].read:
+            self.report(index, split)
+
+    def report(self, index: int, split: Any) -> None:
+        """Readers of a table's changes say what of its snapshot they have read."""
+        if isinstance(split, SnapshotSplit):
+            self.coordinator.handle_event(index, SourceEvent(index, read(split)))
+
+    def read_one(self, index: int) -> None:
+        reader = self.readers[index]
+        reader.read.append(reader.splits.pop(0))
+        self.report(index, reader.read[-1])
 
     def tick(self) -> None:
         """Time passes until every timer has fired."""
@@ -198,7 +230,7 @@ class Run:
         if action < 0.35 and reader.inbox:
             self.deliver(index)
         elif action < 0.6 and reader.splits:
-            reader.read.append(name_of(reader.splits.pop(0)))
+            self.read_one(index)
         elif action < 0.9:
             self.ask(index)
         elif action < 0.96:
@@ -221,7 +253,7 @@ class Run:
             checkpoint_id, state = self.completed[0], self.completed[2][index]
         self.coordinator.subtask_failed(index, checkpoint_id)
         self.readers[index] = Reader(list(state[0]), list(state[1]))
-        self.coordinator.handle_event(index, ReaderRegistered(index))
+        self.register(index)
 
     def restart_all(self) -> None:
         """Perhaps at another parallelism; lists of state are shared out in turn."""
@@ -233,15 +265,18 @@ class Run:
         checkpoint_id, state, former = self.completed
         self.parallelism = self.random.choice([self.parallelism, self.random.randrange(1, 5)])
         splits = [split for each, _ in former for split in each]
-        read = [name for _, each in former for name in each]
+        done = [split for _, each in former for split in each]
         if self.parallelism != len(former):
-            former = [(splits[i :: self.parallelism], read[i :: self.parallelism]) for i in range(self.parallelism)]
+            former = [(splits[i :: self.parallelism], done[i :: self.parallelism]) for i in range(self.parallelism)]
         self.completed = (checkpoint_id, state, former)
         self.begin(state, former)
 
 
 @pytest.mark.parametrize("kind", SOURCES)
-def test_every_split_is_read_exactly_once_whatever_is_restored_when(kind: str, tmp_path: Path) -> None:
+def test_every_split_is_read_exactly_once_whatever_is_restored_when(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ScriptedServer(monkeypatch)
     source = SOURCES[kind](tmp_path)
     for seed in SEEDS:
         run = Run(source, seed)
@@ -251,14 +286,15 @@ def test_every_split_is_read_exactly_once_whatever_is_restored_when(kind: str, t
         for _ in range(100_000):
             if all(reader.is_done for reader in run.readers):
                 break
+            run.trigger()  # the log of a table's changes waits for a checkpoint
             run.tick()
             for index, reader in enumerate(run.readers):
                 run.ask(index)
                 while reader.inbox:
                     run.deliver(index)
                 while reader.splits:
-                    reader.read.append(name_of(reader.splits.pop(0)))
+                    run.read_one(index)
         else:
             pytest.fail(f"seed {seed}: a reader never hears that there are no more splits")
         # A source may cut its rows by the parallelism that it is started with.
-        assert Counter(name for reader in run.readers for name in reader.read) == run.all, f"seed {seed}"
+        assert Counter(name_of(split) for reader in run.readers for split in reader.read) == run.all, f"seed {seed}"

@@ -15,9 +15,9 @@ from tests.support.servers.redis import RedisServer
 DOCS = Path(__file__).parents[2] / "docs" / "connectors"
 
 
-def run(page: str, replaced: dict[str, str]) -> None:
-    """Runs the program of a page with the tests' own servers and names."""
-    (program,) = re.findall(r"```python\n(.*?)```", (DOCS / page).read_text(encoding="utf-8"), re.DOTALL)
+def run(page: str, replaced: dict[str, str], number: int = 0) -> None:
+    """Runs a program of a page with the tests' own servers and names."""
+    program = re.findall(r"```python\n(.*?)```", (DOCS / page).read_text(encoding="utf-8"), re.DOTALL)[number]
     for shown, here in replaced.items():
         assert shown in program
         program = program.replace(shown, here)
@@ -35,11 +35,12 @@ def test_the_program_about_kafka(kafka: KafkaBroker, monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.postgres
-def test_the_program_about_postgresql(postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_programs_about_postgresql(postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch) -> None:
     postgres.execute(
         """
         CREATE TABLE orders (id int, customer int, cents int, placed timestamptz);
         CREATE TABLE customers (id int PRIMARY KEY, country text);
+        CREATE TABLE customers_copy (id int PRIMARY KEY, country text);
         CREATE TABLE sales (country text, window_start bigint, cents bigint, PRIMARY KEY (country, window_start));
         INSERT INTO customers VALUES (1, 'NZ'), (2, 'PE');
         INSERT INTO orders SELECT i, i % 2 + 1, 10, '1970-01-01 12:00 UTC' FROM generate_series(1, 99) AS i;
@@ -49,6 +50,8 @@ def test_the_program_about_postgresql(postgres: PostgresServer, monkeypatch: pyt
     monkeypatch.setenv("FLINKRAY_EXECUTION_TARGET", "local")
     run("postgres.md", {"postgresql://localhost/shop": postgres.uri})
     assert sorted(postgres.execute("SELECT * FROM sales")) == [("NZ", 0, 490), ("PE", 0, 500)]
+    run("postgres.md", {"postgresql://localhost/shop": postgres.uri}, 1)
+    assert sorted(postgres.execute("SELECT * FROM customers_copy")) == [(1, "NZ"), (2, "PE")]
 
 
 @pytest.mark.redis

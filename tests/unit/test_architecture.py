@@ -72,6 +72,7 @@ ROOMS = (
     "flinkray.connectors.kafka.transactions",
     "flinkray.connectors.kafka",
     "flinkray.connectors.postgres",
+    "flinkray.connectors.postgres.changes",
     # flinkray: programs
     "flinkray.transformations",
     "flinkray.tables.lowering",

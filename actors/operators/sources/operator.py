@@ -430,6 +430,10 @@ class _ReaderContext(ConnectorContext):
     def may_read_again(self) -> bool:
         return self._context.may_restart
 
+    @property
+    def has_checkpoints(self) -> bool:
+        return self._context.has_checkpoints
+
     def call_later(self, delay_ms: int, callback: Callable[[], None]) -> None:
         self._context.call_later(delay_ms, callback, "timer of the source reader")
 

@@ -128,18 +128,22 @@ def chosen(columns: Sequence[Column], names: Sequence[str] | None, where: str) -
     return tuple(known[name] for name in names)
 
 
-def as_arrow(values: pa.Array | pa.ChunkedArray, field: pa.Field, where: str) -> pa.Array | pa.ChunkedArray:
+def as_arrow(
+    values: pa.Array | pa.ChunkedArray, field: pa.Field, where: str, way_out: str = ""
+) -> pa.Array | pa.ChunkedArray:
     """Values of a column as they came from the driver, in the type that is declared.
 
+    Args:
+        way_out: what to do about values that have no place in it.
     Raises:
         RecordError: there is one that Arrow cannot hold.
     """
-    way_out = f'PostgresSource(query="SELECT {field.name}::text ...")'
+    way_out = way_out or f'cast it, as in PostgresSource(query="SELECT {field.name}::text ...")'
     try:
         cast = values.cast(field.type)
     except pa.ArrowException as error:
         raise RecordError(
-            f"{where}: a value of column {field.name!r} is no {field.type}: {error}. Cast it, as in {way_out}"
+            f"{where}: a value of column {field.name!r} is no {field.type}: {error}. What to do: {way_out}"
         ) from error
     times = cast.flatten() if pa.types.is_list(field.type) else cast
     earliest = _EARLIEST.get(times.type.id)
@@ -148,7 +152,7 @@ def as_arrow(values: pa.Array | pa.ChunkedArray, field: pa.Field, where: str) ->
         if lowest is not None and lowest < earliest:
             raise RecordError(
                 f"{where}: a value of column {field.name!r} is infinity, or so late that {field.type} has no number "
-                f"for it. Leave such rows out with isfinite({field.name}), or cast it, as in {way_out}"
+                f"for it. Leave such rows out with isfinite({field.name}), or {way_out}"
             )
     return cast
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 from msgspec import Struct
@@ -162,7 +162,7 @@ class TransactionCommitter(Committer):
         for request in requests:
             committable = request.committable
             if isinstance(committable, PostgresRows):
-                self._rows.commit([request])
+                self._rows.commit([cast("CommitRequest[PostgresRows]", request)])
             else:
                 self._commit_prepared(request, committable)
 

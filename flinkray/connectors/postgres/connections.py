@@ -31,9 +31,10 @@ _CONNECTION_OPTIONS = {
 }
 LOCK_TIMEOUT_S = 10
 """How long a statement waits for a table or row that somebody else has locked, unless its role or database says."""
-_TRANSIENT = ("08", "57P01", "57P02", "57P03", "40001", "40P01", "55P03", "53300")
+_TRANSIENT = ("08", "57P01", "57P02", "57P03", "40001", "40P01", "55P03", "55006", "53300")
 """Beginnings of SQLSTATEs after which the same may succeed: lost connections, a server that ends or starts,
-serialization failures and deadlocks, locks that were not given in time, and too many connections."""
+serialization failures and deadlocks, locks that were not given in time, what another session has still, and too many
+connections."""
 _HINTS = {
     "28": "the server refuses user or password (in uri=, PGPASSWORD or a password file)",
     "3D000": "there is no such database; name one in uri=",
@@ -45,6 +46,8 @@ _HINTS = {
     "57014": "the statement was cancelled, or took longer than statement_timeout",
     "53100": "the server's disk is full",
     "53300": "the server has as many connections as it may (max_connections); use a lower parallelism",
+    "55006": "another session has it; give each job a slot of its own (slot=)",
+    "53400": "the server has as many slots as it may (max_replication_slots); drop those that nobody uses",
     "55000": "prepared transactions need max_prepared_transactions on the server, for each subtask at least two",
     "23505": "a row with that key is there already; key= of the sink makes it replace the former",
     "23502": "a column that may not be null has no value",
@@ -134,6 +137,35 @@ def columnar(uri: str, where: str) -> Any:
     return connection
 
 
+def replicating(uri: str, where: str) -> Any:
+    """A psycopg connection for commands of replication, to be given by its `pgconn.exec_`; writes values as `control`
+    does, in UTF-8.
+
+    Raises:
+        Exception: it cannot be made; `tried` says what it means.
+    """
+    connection = psycopg().connect(_complete(uri, where), autocommit=True, replication="database")
+    try:
+        for command in (_SETTINGS, _LOGGED_AS):
+            told(connection.pgconn, command)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def told(connection: Any, command: str) -> Any:
+    """The result of a command on a connection of libpq; raises what psycopg has for errors of the server."""
+    result = connection.exec_(command.encode())
+    if result.error_message:
+        raise psycopg().errors.error_from_result(result, encoding="utf-8")
+    return result
+
+
+_LOGGED_AS = (
+    "SELECT set_config('client_encoding', 'UTF8', false), set_config('bytea_output', 'hex', false), "
+    "set_config('extra_float_digits', '1', false)"
+)
 _SETTINGS = (
     "SELECT set_config('client_min_messages', 'warning', false), "  # others would be written to standard error
     # What a text means, and how a value reads as one, is the same whatever server and user are set to.
