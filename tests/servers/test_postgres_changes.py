@@ -6,7 +6,7 @@ import contextlib
 import random
 import re
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +25,15 @@ from flinkray import (
     RowKind,
     WatermarkStrategy,
 )
+from flinkray.batches.row_codec import decode
 from flinkray.connectors.postgres import connections
+from flinkray.connectors.postgres.changes import stream
+from flinkray.connectors.postgres.changes.splits import LogSplit, SnapshotSplit
 from flinkray.connectors.postgres.connections import PostgresError
+from flinkray.connectors.source import ReaderStatus, SourceBatch, SourceReader
 from tests.servers.test_kafka_source import environment
 from tests.servers.test_postgres_source import TYPES, stopped
+from tests.support.api import FakeSubtaskContext
 from tests.support.servers.postgres import PostgresServer, end_sessions
 from tests.support.waiting import eventually
 
@@ -137,8 +142,8 @@ def test_the_rows_that_are_there_come_first_and_then_each_change(
 
 
 def test_values_are_the_same_in_the_log_and_in_the_table(postgres: PostgresServer) -> None:
-    postgres.execute("DROP TYPE IF EXISTS mood CASCADE; DROP DOMAIN IF EXISTS positive CASCADE")
-    postgres.execute("CREATE TYPE mood AS ENUM ('glad', 'sad'); CREATE DOMAIN positive AS int CHECK (VALUE > 0)")
+    dropped = "DROP TYPE IF EXISTS mood CASCADE; DROP DOMAIN IF EXISTS positive CASCADE;"
+    postgres.execute(f"{dropped} CREATE TYPE mood AS ENUM ('glad'); CREATE DOMAIN positive AS int CHECK (VALUE > 0)")
     given = {
         **{name: (sql, value) for name, (sql, value, _, _) in TYPES.items()},
         "before Christ": ("date", "'0044-03-15 BC'"),
@@ -166,6 +171,7 @@ def test_values_are_the_same_in_the_log_and_in_the_table(postgres: PostgresServe
     assert str(logged["no number"][0]) == str(there["no number"][0]) == "nan"
     read.drop()
     other.drop()
+    postgres.execute(dropped)
 
 
 def test_large_values_that_an_update_leaves_as_they_are(postgres: PostgresServer, table: str) -> None:
@@ -238,8 +244,13 @@ def test_the_event_time_is_that_of_the_commit(postgres: PostgresServer, table: s
     strategy: WatermarkStrategy = WatermarkStrategy.for_monotonous_timestamps()
     for options in ({}, {"start": "latest"}):
         of = source(postgres, table, stop="latest", **options)
-        stream = environment(1).from_source(of, strategy, "changes").kinds_as_column("op")
-        (time,) = stream.process(TimeOf()).execute_and_collect()
+        (time,) = (
+            environment(1)
+            .from_source(of, strategy, "changes")
+            .kinds_as_column("op")
+            .process(TimeOf())
+            .execute_and_collect()
+        )
         ((after,),) = postgres.execute(now)
         assert before <= time <= after
         before = after
@@ -356,9 +367,9 @@ def copying(
     }
     env = environment(parallelism, **{**given, **options})
     env.enable_checkpointing(50)
-    stream = env.from_source(source(postgres, table), NO_WATERMARKS, "changes").uid("changes")
+    rows = env.from_source(source(postgres, table), NO_WATERMARKS, "changes").uid("changes")
     sink = PostgresSink(postgres.uri, copy, key="id")
-    stream.map(FailingAtTimes(str(directory))).uid("failing").key_by("id").sink_to(sink).uid("copy")
+    rows.map(FailingAtTimes(str(directory))).uid("failing").key_by("id").sink_to(sink).uid("copy")
     return env.execute_async("copy")
 
 
@@ -463,12 +474,99 @@ def test_transactions_that_are_open_are_waited_for(
     postgres: PostgresServer, table: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     env = environment(1)
-    stream = env.from_source(source(postgres, table, stop="latest"), NO_WATERMARKS, "changes")
+    rows = env.from_source(source(postgres, table, stop="latest"), NO_WATERMARKS, "changes")
     with psycopg.connect(postgres.uri) as other:
         other.execute(f"INSERT INTO {table} VALUES (1, 1, 'x')")
-        found = stream.execute_and_collect()
+        found = rows.execute_and_collect()
         eventually(lambda: "have to end before the slot can be made" in caplog.text)
     assert shown(list(found)) == ["+I(1, 1, 'x')"]
+
+
+def rows_given(reader: SourceReader, until: Callable[[int], bool] = lambda _: False) -> list[Row]:
+    """What a reader gives up to its end, or until there are enough."""
+    found: list[Row] = []
+
+    def take() -> bool:
+        given = reader.poll()
+        if isinstance(given, SourceBatch):
+            found.extend(decode(given.batch))
+        return given is ReaderStatus.END_OF_INPUT or until(len(found))
+
+    eventually(take)
+    return found
+
+
+def test_a_snapshot_that_is_read_at_two_moments_fits_the_log(postgres: PostgresServer, table: str) -> None:
+    changes(source(postgres, table, stop="latest"))  # makes the slot
+    begin, of = confirmed(postgres, table), source(postgres, table).prepare()
+    filled(postgres, table, 100)
+
+    def reader_of(*splits: Any) -> SourceReader:
+        reader = of.create_reader(FakeSubtaskContext(batch_rows=10))
+        reader.add_splits(splits)
+        reader.notify_no_more_splits()
+        reader.start()
+        return reader
+
+    def change(number: int) -> None:
+        postgres.execute(
+            f"""
+            UPDATE {table} SET n = {number} WHERE id % 7 = 0;
+            DELETE FROM {table} WHERE id IN ({number}, 90 + {number});
+            UPDATE {table} SET id = id + 1000 WHERE id = 10 + {number};
+            UPDATE {table} SET id = -id WHERE id = 80 + {number};
+            INSERT INTO {table} VALUES ({200 + number}, {number}, 'new'), ({-200 - number}, {number}, 'new')
+            """
+        )
+
+    change(1)
+    reader = reader_of(SnapshotSplit(0, None, None, 5))
+    rows = rows_given(reader, lambda count: count >= 30)
+    (half,) = reader.snapshot_state(1)
+    reader.close()
+    change(2)
+    reader = reader_of(half)
+    rows += rows_given(reader)
+    (whole,) = reader.snapshot_state(2)
+    reader.close()
+    change(3)
+    assert (half.is_read, whole.is_read, len(whole.pieces)) == (False, True, 2)
+    ((stop,),) = postgres.execute("SELECT (pg_logical_emit_message(true, 'x', '') - '0/0')::int8")
+    reader = reader_of(LogSplit(begin, 0, whole.pieces, stop))
+    rows += rows_given(reader)
+    assert not reader.snapshot_state(3)[0].pieces
+    reader.close()
+    found: dict[Any, tuple[Any, ...]] = {}
+    folded(rows, found)
+    assert sorted(found.values()) == content(postgres, table)
+
+
+def test_rows_that_are_written_anew_while_the_snapshot_waits_for_that_are_read(
+    postgres: PostgresServer, table: str
+) -> None:
+    filled(postgres, table, 3)
+    reader = source(postgres, table).create_reader(FakeSubtaskContext())
+    reader.add_splits([SnapshotSplit(0, None, None, 5)])
+    with psycopg.connect(postgres.uri) as other:
+        other.execute(f"ALTER TABLE {table} ALTER n TYPE int USING n + 0")
+        reader.start()
+        eventually(lambda: postgres.execute("SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock'"))
+    assert len(rows_given(reader, lambda count: count == 3)) == 3
+    reader.close()
+
+
+def test_the_server_hears_of_a_reader_whose_task_takes_no_rows(
+    postgres: PostgresServer, table: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    changes(source(postgres, table, stop="latest"))
+    monkeypatch.setattr(stream, "_BEAT_S", 0.05)
+    name, uri = f"flinkray_{table}", f"{postgres.uri}?options=-c%20wal_sender_timeout%3D300"
+    opened = stream.LogStream(uri, name, name, confirmed(postgres, table), "here")
+    age = "SELECT max(clock_timestamp() - backend_start) > '900 ms' FROM pg_stat_replication"
+    eventually(lambda: postgres.execute(age) == [(True,)])
+    postgres.execute(f"INSERT INTO {table} VALUES (1, 1, 'x')")
+    eventually(lambda: any(message[25:26] == b"I" for message in opened.receive(100)))
+    opened.close()
 
 
 # -- what is wrong

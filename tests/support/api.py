@@ -125,6 +125,7 @@ class FakeSubtaskContext:
         self.batch_rows = batch_rows
         self.attempt_number = 0
         self.restored_checkpoint_id: int | None = None
+        self.has_checkpoints = True
         self.operator_name = "Source: test"
         self.job_id = "0123456789abcdef"
         self.now = 0

@@ -78,6 +78,8 @@ from flinkray.connectors.files.commits import AbandonedFiles, FileCommittable
 from flinkray.connectors.hybrid.messages import HybridEnumeratorState, HybridSplit
 from flinkray.connectors.kafka.enumerator import KafkaEnumeratorState, KafkaSplit
 from flinkray.connectors.kafka.transactions.coordinators import KafkaTransaction
+from flinkray.connectors.postgres.changes.enumerator import ChangesEnumeratorState
+from flinkray.connectors.postgres.changes.splits import LogSplit, Piece, SnapshotSplit
 from flinkray.connectors.postgres.columns import Column
 from flinkray.connectors.postgres.commits import Mark, PostgresRows, PostgresTransaction
 from flinkray.connectors.postgres.settings import PostgresSourceSettings
@@ -164,6 +166,11 @@ def examples() -> dict[str, Any]:
         "partitions": KafkaEnumeratorState(frozenset({("orders", 0)}), (KafkaSplit("orders", 1, 5, 9),)),
         "parts of a table": [PostgresSplit("ONLY t@0", "ONLY t", "page", 0, None, 65_537)],
         "what is read of a table": PostgresSourceSettings("host=h", "t", "t", (Column("n", 20, -1),), "n > 1", None),
+        "changes of a table": [
+            ChangesEnumeratorState(100, 2, (SnapshotSplit(1, "7", None, 5),)),
+            SnapshotSplit(0, None, "7", 5, "3", (Piece("3", True, "10:12:11", 90),)),
+            LogSplit(100, 3, (Piece(None, False, "10:10:", 90),), 200),
+        ],
         "rows of a checkpoint": [
             PostgresRows(Mark("w", 1), "sink", (b"x",)),
             PostgresTransaction(Mark("w", 2), "sink", "flinkray-s-0-2-w"),

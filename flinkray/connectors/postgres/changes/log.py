@@ -108,7 +108,7 @@ class Log:
                     yield from self._given()
                     self._layout = self._layout_of(relation)
             elif operation == _TRUNCATE and self._begin is not None:
-                self._on_truncation(message)
+                self._on_truncation(self._begin, message)
         yield from self._given()
 
     @property
@@ -148,9 +148,12 @@ class Log:
             self._lsn = end_lsn
             self._rows = self._rows_before = 0
 
-    def _on_truncation(self, message: bytes) -> None:
+    def _on_truncation(self, begin: Begin, message: bytes) -> None:
         settings = self._settings
-        if settings.table_id in truncated_tables(message) and not settings.skips_truncations:
+        if settings.skips_truncations or settings.table_id not in truncated_tables(message):
+            return
+        # What was gone before any row of the snapshot was read is nothing that a reader has.
+        if not self._moments or not all(moment.sees(begin.xid) for moment in self._moments):
             raise PostgresError(
                 f"{self._where}: table {settings.relation} was truncated, and the log does not say which rows it had. "
                 "Start without the state of this source, so that the table is read anew, or with truncated='skip', "

@@ -135,6 +135,10 @@ class _Values(Struct, frozen=True):
             np.where(flags, self.marks, others.marks),
         )
 
+    def unless_unchanged(self, before: _Values) -> _Values:
+        """These, where an update has set them or they are not known."""
+        return self.where((self.marks != _UNCHANGED) | (before.marks != _TEXT), before)
+
     def texts(self, text: pa.Buffer) -> pa.Array:
         if not len(self.starts):
             return pa.array([], pa.large_string())
@@ -164,13 +168,12 @@ def changed_rows(messages: Sequence[bytes], width: int, columns: Sequence[int], 
     has_new = operation != _DELETED
     new, _ = _tuples(data, np.where(has_old, behind + 1, at + _TUPLE), has_new, width, columns)
     is_whole = mark == _OLD
-    new = [each.where(~((each.marks == _UNCHANGED) & is_whole), before) for each, before in zip(new, old, strict=True)]
+    new = [each.unless_unchanged(before) for each, before in zip(new, old, strict=True)]
     is_moved = np.zeros(len(messages), np.bool_)
     both = np.flatnonzero(has_old & has_new)
     for key in keys if len(both) else ():
         before, after = (values[key].take(both).texts(text) for values in (old, new))
         is_same = pc.equal(before, after).fill_null(False).to_numpy(zero_copy_only=False)
-        is_same |= new[key].marks[both] == _UNCHANGED
         is_moved[both] |= ~is_same
     gives_old = has_old & (~has_new | is_whole | is_moved)
     return _in_order(text, operation, is_moved, gives_old, has_new, old, new)

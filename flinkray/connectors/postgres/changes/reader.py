@@ -167,6 +167,8 @@ class _ChangesFetcher(SplitFetcher[ChangesSplit]):
             self._connection = columnar(self._settings.uri, self._where)
         with self._connection.cursor() as cursor:
             cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            # Before the moment is taken, as rows that others write anew after it (ALTER TABLE) would not be there.
+            cursor.execute(f"LOCK TABLE {self._settings.relation} IN ACCESS SHARE MODE")
             cursor.execute("SELECT pg_current_snapshot()::text, pg_current_wal_insert_lsn()::text")
             ((snapshot, lsn),) = cursor.fetchall()
 

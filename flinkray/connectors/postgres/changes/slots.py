@@ -231,12 +231,13 @@ def create_slot(connection: Any, settings: ChangesSettings) -> int:
     return lsn_of(position)
 
 
-def drop(connection: Any, slot: str, publication: str) -> None:
+def drop(connection: Any, slot: str, publication: str | None) -> None:
     """Drops slot and publication, those that are there."""
     connection.execute(
         "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = %s", (slot,)
     )
-    connection.execute(f"DROP PUBLICATION IF EXISTS {quoted(publication)}")
+    if publication is not None:
+        connection.execute(f"DROP PUBLICATION IF EXISTS {quoted(publication)}")
 
 
 # -- moments

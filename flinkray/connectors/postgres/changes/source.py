@@ -48,7 +48,8 @@ class PostgresChangesSource(Source):
         table: its name as SQL has it, such as "orders" or 'sales."Orders"'. A partitioned one has its partitions' rows.
         columns: read only these; all but generated ones by custom. Such as are added later are read from the next start
             of the program on.
-        key: the column that the snapshot is split by; the first one of the primary key by custom.
+        key: the column that the snapshot is split by, best with an index on it; the first one of the primary key by
+            custom.
         start: "snapshot", or "latest": changes alone, from the moment when the slot is made on.
         stop: "latest": the source ends with what is committed when the snapshot is read; None: it does not end.
         slot: the name of the replication slot, which is made if it is not there; each job needs its own. Named after
@@ -88,6 +89,7 @@ class PostgresChangesSource(Source):
         self._stop = stop
         self._slot = slot or _default_name(table)
         self._publication = publication or _default_name(table)
+        self._has_own_publication = publication is None
         self._truncated = truncated
         self._settings: ChangesSettings | None = None
 
@@ -119,15 +121,16 @@ class PostgresChangesSource(Source):
         return ChangesReader(context, self._described())
 
     def drop(self) -> None:
-        """Drops slot and publication, where no job is to go on from its checkpoints any more. Until then the server
-        keeps its log for it, also while no job runs: a slot that is forgotten fills the server's disk.
+        """Drops the slot, and the publication unless its name was given, where no job is to go on from its checkpoints
+        any more. Until then the server keeps its log for it, also while no job runs: a slot that is forgotten fills the
+        server's disk.
 
         Raises:
             PostgresError: a job still reads from the slot, or the user may not drop them.
         """
         with control(self._uri, _NAME, delays_s=()) as connection:
             try:
-                slots.drop(connection, self._slot, self._publication)
+                slots.drop(connection, self._slot, self._publication if self._has_own_publication else None)
             except Exception as error:
                 refuse(error, _NAME, f"cannot drop slot {self._slot!r} of {shown(self._uri)}")
 

@@ -118,6 +118,21 @@ def test_a_reader_that_is_lost_gives_back_what_it_had() -> None:
 
 
 @pytest.mark.usefixtures("server")
+def test_a_checkpoint_from_before_a_reader_started_again_does_not_count() -> None:
+    context = Context()
+    made = started(context)
+    read_all(made, context)
+    made.snapshot_state(1)
+    made.add_reader(1)
+    made.handle_source_event(1, read(context.assigned[1][0]))
+    made.notify_checkpoint_complete(1)
+    assert context.logs() == []
+    made.snapshot_state(2)
+    made.notify_checkpoint_complete(2)
+    assert len(context.logs()) == 1
+
+
+@pytest.mark.usefixtures("server")
 def test_a_source_that_ends_says_so_to_all_readers_with_the_log() -> None:
     context = Context()
     made = started(context, is_bounded=True)
