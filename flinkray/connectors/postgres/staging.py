@@ -44,7 +44,8 @@ class Staging:
         name = self._made.get(columns)
         if name is None:
             name = f"{_PREFIX}_{uuid.uuid4().hex}"
-            cursor.execute(f"CREATE TABLE {self._qualified(name)} ({columns})")
+            # Unlogged, so that nobody who follows changes of all tables gets those.
+            cursor.execute(f"CREATE UNLOGGED TABLE {self._qualified(name)} ({columns})")
             self._made[columns] = name
         else:
             cursor.execute(f"TRUNCATE {self._qualified(name)}")
