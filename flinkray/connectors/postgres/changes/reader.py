@@ -10,11 +10,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from msgspec.structs import replace
 
 from flinkray.batches.batch import Batch
-from flinkray.batches.numpy_arrays import from_numpy
+from flinkray.batches.numpy_arrays import as_numpy, from_numpy
 from flinkray.connectors.fetcher import Fetched, FetchingReader, SplitFetcher
 from flinkray.connectors.postgres.changes.enumerator import ReaderStarted, SplitRead
 from flinkray.connectors.postgres.changes.log import Log
@@ -32,7 +31,7 @@ from flinkray.connectors.postgres.changes.splits import (
 from flinkray.connectors.postgres.changes.stream import LogStream
 from flinkray.connectors.postgres.columns import as_arrow, schema_of
 from flinkray.connectors.postgres.connections import columnar, control, shown, tried
-from flinkray.connectors.postgres.splits import pieces
+from flinkray.connectors.postgres.splits import POSITION, pieces
 from flinkray.connectors.source import SourceReaderContext
 from flinkray.errors import operator_label
 
@@ -175,11 +174,13 @@ class _ChangesFetcher(SplitFetcher[ChangesSplit]):
         def piece(high: str | None, includes_high: bool) -> tuple[Piece, ...]:
             return (*split.pieces, Piece(high, includes_high, snapshot, lsn_of(lsn)))
 
+        split_key = self._settings.split_key
+        assert split_key is not None
         with self._connection.cursor() as cursor:
             cursor.adbc_statement.set_options(**{"adbc.postgresql.batch_size_hint_bytes": _FETCHED_BYTES})
             cursor.execute(query_of(split, self._settings))
             with cursor.fetch_record_batch() as batches:
-                keys = _Keys()
+                keys = _Keys(split_key.is_unique)
                 for data, number in pieces(keys.numbered(batches), self._batch_rows, is_unique=False):
                     after = keys.text(number)
                     batch = Batch(self._fitted(data), times=split.time_ms)
@@ -251,26 +252,29 @@ class _ChangesFetcher(SplitFetcher[ChangesSplit]):
 
 
 class _Keys:
-    """Numbers the keys of rows that come in the order of keys: what stands for their positions."""
+    """Numbers the keys of rows that come in the order of keys: what stands for their positions.
 
-    def __init__(self) -> None:
+    Args:
+        are_unique: no two rows have one; else the second column says whether a row has that of the row before.
+    """
+
+    def __init__(self, are_unique: bool) -> None:
+        self._are_unique = are_unique
         self._numbers = np.zeros(1, np.int64)
         self._texts: Any = pa.array([None], pa.string())
         self._former: tuple[int, Any] = (0, None)
 
     def numbered(self, batches: Any) -> Iterator[pa.RecordBatch]:
         """The batches with numbers in place of the keys, which are in front."""
+        in_front = 1 if self._are_unique else 2
         for batch in batches:
             if not batch.num_rows:
                 continue
-            texts = batch.column(0)
             self._former = int(self._numbers[-1]), self._texts[-1].as_py()
-            differs = np.empty(len(texts), np.int64)
-            differs[0] = texts[0].as_py() != self._former[1]
-            differs[1:] = pc.not_equal(texts[1:], texts[:-1]).to_numpy(zero_copy_only=False)
-            self._numbers, self._texts = self._former[0] + np.cumsum(differs), texts
-            columns = [from_numpy(self._numbers), *batch.columns[1:]]
-            yield pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
+            differs = np.ones(batch.num_rows, np.int64) if self._are_unique else 1 - as_numpy(batch.column(1))
+            self._numbers, self._texts = self._former[0] + np.cumsum(differs), batch.column(0)
+            columns = [from_numpy(self._numbers), *batch.columns[in_front:]]
+            yield pa.RecordBatch.from_arrays(columns, names=[POSITION, *batch.schema.names[in_front:]])
 
     def text(self, number: int) -> str:
         """The key of such a number, of the last two batches."""

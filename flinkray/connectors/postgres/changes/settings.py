@@ -8,11 +8,13 @@ from flinkray.connectors.postgres.columns import Column, quoted
 
 
 class SplitKey(Struct, frozen=True):
-    """The column that the snapshot is split by; `sql_type` and `collation` as SQL has them (empty: the usual one)."""
+    """The column that the snapshot is split by; `sql_type` and `collation` as SQL has them (empty: the usual one);
+    `is_unique`: no two rows have one value in it."""
 
     name: str
     sql_type: str
     collation: str
+    is_unique: bool
 
     def literal(self, text: str) -> str:
         """A value of the column, given as the server writes it."""

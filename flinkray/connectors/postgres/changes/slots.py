@@ -66,7 +66,7 @@ def _key(connection: Any, table_id: int, identity: str) -> tuple[str, ...]:
     return () if identity == "n" else tuple(name for (name,) in rows)
 
 
-def split_key(connection: Any, table_id: int, name: str, is_sure: bool, where: str) -> SplitKey:
+def split_key(connection: Any, table_id: int, name: str, is_sure: bool, is_unique: bool, where: str) -> SplitKey:
     """A column that the snapshot can be split by.
 
     Args:
@@ -87,7 +87,7 @@ def split_key(connection: Any, table_id: int, name: str, is_sure: bool, where: s
             f"{where}(key={name!r}): the column {what}; take one of the primary key, or with REPLICA IDENTITY FULL one "
             "that is NOT NULL"
         )
-    return SplitKey(name, sql_type, collation)
+    return SplitKey(name, sql_type, collation, is_unique)
 
 
 def bounds_of(connection: Any, settings: ChangesSettings, splits: int) -> list[str]:

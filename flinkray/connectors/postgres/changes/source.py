@@ -170,7 +170,7 @@ class PostgresChangesSource(Source):
         found = None
         if split_key is not None and self._start == "snapshot":
             is_sure = is_full or split_key in key
-            found = slots.split_key(connection, table_id, split_key, is_sure, _NAME)
+            found = slots.split_key(connection, table_id, split_key, is_sure, key == (split_key,), _NAME)
         return ChangesSettings(
             uri=self._uri,
             relation=relation,

@@ -11,6 +11,7 @@ from flinkray.connectors.postgres.changes.settings import ChangesSettings, Split
 from flinkray.connectors.postgres.splits import POSITION
 
 LOG = "log"
+_IS_SAME = "flinkray_same"
 
 
 class Piece(Struct, frozen=True):
@@ -82,7 +83,8 @@ def snapshot_splits(bounds: Iterable[str], time_ms: int) -> tuple[SnapshotSplit,
 
 
 def query_of(split: SnapshotSplit, settings: ChangesSettings) -> str:
-    """The query for the rest of a split, in the order of keys, with the key as text in front."""
+    """The query for the rest of a split, in the order of keys. In front are the key as text and, unless it is unique,
+    whether it equals that of the row before, as texts may differ and be equal (1.0 and 1.00)."""
     key = settings.split_key
     assert key is not None
     conditions = []
@@ -92,9 +94,15 @@ def query_of(split: SnapshotSplit, settings: ChangesSettings) -> str:
         conditions.append(f"{key.column} >= {key.literal(split.low)}")
     if split.high is not None:
         conditions.append(f"{key.column} < {key.literal(split.high)}")
-    selected = ", ".join([f"{key.column}::text AS {POSITION}", *(column.expression for column in settings.columns)])
+    position = [f"{key.column}::text AS {POSITION}"]
+    if not key.is_unique:
+        position.append(
+            f"lag({key.column}) OVER (ORDER BY {key.column}) IS NOT DISTINCT FROM {key.column} AS {_IS_SAME}"
+        )
+    selected = ", ".join([*position, *(column.expression for column in settings.columns)])
     where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
-    return f"SELECT {selected} FROM {settings.relation}{where} ORDER BY {key.column}"
+    # By the column of the table: a name alone would be what is selected under it, which may be its text.
+    return f"SELECT {selected} FROM {settings.relation} AS flinkray_table{where} ORDER BY flinkray_table.{key.column}"
 
 
 # -- what the snapshot has
