@@ -79,6 +79,7 @@ from flinkray.connectors.hybrid.messages import HybridEnumeratorState, HybridSpl
 from flinkray.connectors.kafka.enumerator import KafkaEnumeratorState, KafkaSplit
 from flinkray.connectors.kafka.transactions.coordinators import KafkaTransaction
 from flinkray.connectors.postgres.changes.enumerator import ChangesEnumeratorState
+from flinkray.connectors.postgres.changes.settings import ChangesSettings, SplitKey
 from flinkray.connectors.postgres.changes.splits import LogSplit, Piece, SnapshotSplit
 from flinkray.connectors.postgres.columns import Column
 from flinkray.connectors.postgres.commits import Mark, PostgresRows, PostgresTransaction
@@ -171,6 +172,20 @@ def examples() -> dict[str, Any]:
             SnapshotSplit(0, None, "7", 5, "3", (Piece("3", True, "10:12:11", 90),)),
             LogSplit(100, 3, (Piece(None, False, "10:10:", 90),), 200),
         ],
+        "what is read of a table's changes": ChangesSettings(
+            uri="host=h",
+            relation="t",
+            table_id=7,
+            columns=(Column("n", 20, -1),),
+            type_ids=(20,),
+            key=("n",),
+            is_full=False,
+            split_key=SplitKey("n", "bigint", "", True),
+            slot="s",
+            publication="p",
+            is_bounded=False,
+            skips_truncations=False,
+        ),
         "rows of a checkpoint": [
             PostgresRows(Mark("w", 1), "sink", (b"x",)),
             PostgresTransaction(Mark("w", 2), "sink", "flinkray-s-0-2-w"),
