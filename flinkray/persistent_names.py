@@ -105,6 +105,7 @@ NAMES = {
     "IntervalJoinFactory@1": "flinkray.transformations.operator_factories:IntervalJoinFactory",
     "IterationInputFactory@1": "flinkray.transformations.operator_factories:IterationInputFactory",
     "KindsAsColumnFactory@1": "flinkray.transformations.operator_factories:KindsAsColumnFactory",
+    "LocalAggregateFactory@1": "flinkray.transformations.table_factories:LocalAggregateFactory",
     "LocalWindowAggregateFactory@1": "flinkray.transformations.operator_factories:LocalWindowAggregateFactory",
     "MapBatchesFactory@1": "flinkray.transformations.operator_factories:MapBatchesFactory",
     "MapFactory@1": "flinkray.transformations.operator_factories:MapFactory",

@@ -33,11 +33,15 @@ def create_table_operator(factory: TableFactory) -> Operator:
 
             return NormalizeOperator(factory)
         case factories.GroupAggregateFactory():
-            from actors.operators.tables.group_aggregate import GroupAggregateOperator
+            from actors.operators.tables.aggregates.group_aggregate import GroupAggregateOperator
 
             return GroupAggregateOperator(factory)
+        case factories.LocalAggregateFactory():
+            from actors.operators.tables.aggregates.local_aggregate import LocalAggregateOperator
+
+            return LocalAggregateOperator(factory)
         case factories.ExpandFactory():
-            from actors.operators.tables.expand import ExpandOperator
+            from actors.operators.tables.aggregates.expand import ExpandOperator
 
             return ExpandOperator(factory)
         case joins.RegularJoinFactory():

@@ -71,7 +71,8 @@ AGG_PHASE_STRATEGY = option(
     "AUTO",
     "Whether built-in aggregates of event-time windows are computed in two phases, within each batch before the "
     "exchange and then over what comes of all batches: wherever there is an exchange (TWO_PHASE), where rows may go to "
-    "another process (AUTO), or nowhere (ONE_PHASE).",
+    "another process (AUTO), or nowhere (ONE_PHASE). For those of GROUP BY in SQL, which have two phases "
+    "where all of them can, AUTO is TWO_PHASE.",
     valid=one_of("AUTO", "TWO_PHASE", "ONE_PHASE"),
 )
 SORTED_INPUTS = option(

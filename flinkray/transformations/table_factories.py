@@ -52,6 +52,16 @@ class GroupAggregateFactory(TableFactory, frozen=True, kw_only=True):
     calls: tuple[AggregateCall, ...]
     text: str
     """The calls as text, by which state is told from that of others."""
+    merges: bool = False
+    """Whether its rows come from a local phase, which `takes` the changes."""
+
+
+class LocalAggregateFactory(TableFactory, frozen=True, kw_only=True):
+    """What aggregates keep of the rows of each group of a batch, behind its keys, which are its `rows`."""
+
+    keys: tuple[int, ...]
+    """The columns of the input that are the keys."""
+    calls: tuple[AggregateCall, ...]
 
 
 class ExpandFactory(TableFactory, frozen=True, kw_only=True):

@@ -103,7 +103,9 @@ def folded(rows: list[Any]) -> Counter[tuple[Any, ...]]:
 def test_random_queries_lead_to_what_duckdb_answers(seed: int, mode: str) -> None:
     generator = random.Random(seed)
     t, queries = table(generator, 200), [random_query(generator) for _ in range(QUERIES)]
-    env = environment({"execution.runtime-mode": mode, "flinkray.batch.target-rows": 40})
+    phases = generator.choice(["ONE_PHASE", "AUTO"])
+    options = {"execution.runtime-mode": mode, "flinkray.batch.target-rows": 40}
+    env = environment({**options, "table.optimizer.agg-phase-strategy": phases})
     for found, (ours, theirs) in zip(answers(env, t, [ours for ours, _ in queries]), queries, strict=True):
         assert found == duckdb_rows(t, theirs), ours
 

@@ -115,6 +115,7 @@ from flinkray.transformations.table_factories import (
     DeduplicateFactory,
     ExpandFactory,
     GroupAggregateFactory,
+    LocalAggregateFactory,
     NormalizeFactory,
     OverFactory,
     RankFactory,
@@ -244,6 +245,7 @@ def examples() -> dict[str, Any]:
                 calls=(sql.AggregateCall("COUNT", (), INT),),
                 text="COUNT(*)",
             ),
+            LocalAggregateFactory(input_rows=(SQL_ROW,), rows=SQL_ROW, takes=(INSERTS,), keys=(0,), calls=()),
             ExpandFactory(input_rows=(SQL_ROW,), rows=SQL_ROW, takes=(INSERTS,), keys=(0,), sets=((0,), ())),
             UnnestFactory(
                 input_rows=(SQL_ROW,),

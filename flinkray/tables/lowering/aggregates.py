@@ -10,15 +10,18 @@ from flinkray.tables.lowering.contract import Lowering, Unexecutable
 from flinkray.tables.plans.explain import aggregate_text
 from flinkray.tables.plans.expressions import AggregateCall, BoundExpression, Call, Column, Constant, equal
 from flinkray.tables.plans.nodes import Aggregate, Expand, Project
-from flinkray.tables.types.logical import INT, CollectionType, MapType, RowType
-from flinkray.transformations.table_factories import ExpandFactory, GroupAggregateFactory
+from flinkray.tables.types.logical import INT, RowType
+from flinkray.transformations.table_factories import ExpandFactory, GroupAggregateFactory, LocalAggregateFactory
 from flinkray.transformations.transformation import PhysicalTransformation, Transformation, own_parallelism
+from flinkray.types.changelogs import Changes
 
 logger = logging.getLogger(__name__)
 
 _KEEP_ALL_VALUES = frozenset(["ARRAY_AGG", "COLLECT", "JSON_ARRAYAGG", "JSON_OBJECTAGG", "LISTAGG"])
 _KEEP_ALL_TO_TAKE_BACK = frozenset(["FIRST_VALUE", "LAST_VALUE", "MAX", "MIN"])
 _SPREADS = frozenset(["STDDEV_POP", "STDDEV_SAMP", "VAR_POP", "VAR_SAMP"])
+_MERGED = frozenset(["AVG", "COUNT", "SUM"]) | _SPREADS
+"""Aggregates of which what is kept of parts of a group can be merged; also MIN and MAX, where nothing is taken back."""
 _EXECUTABLE = (
     frozenset(["APPROX_COUNT_DISTINCT", "AVG", "COUNT", "GROUPING", "SINGLE_VALUE", "SUM"])
     | _SPREADS
@@ -47,29 +50,58 @@ def aggregated(plan: Aggregate, lowering: Lowering, before: bool) -> Transformat
         text=", ".join(f"{text} {call.type}" for text, call in zip(calls, plan.calls, strict=True)),
     )
     keys = ", ".join(rows.names[each] for each in plan.keys)
-    if not lowering.options.state_ttl_ms:
-        _warn_of_growth(plan, keys, takes[0].is_insert_only)
-    return lowering.operator("GroupAggregate", f"[{keys}]: {', '.join(calls)}", plan, factory, [plan.keys], before)
+    description = f"[{keys}]: {', '.join(calls)}"
+    if not lowering.options.state_ttl_ms and not lowering.options.is_batch:
+        _warn_of_growth(plan, description, takes[0].is_insert_only)
+    if not _has_local_phase(plan, takes[0].is_insert_only, lowering.options.phases):
+        return lowering.operator("GroupAggregate", description, plan, factory, [plan.keys], before)
+    local = _local_phase(plan, lowering.of(plan.input), takes, description)
+    factory = replace(factory, merges=True)
+    return lowering.operator("GroupAggregate", description, plan, factory, [plan.keys], before, [local])
+
+
+def _local_phase(
+    plan: Aggregate, source: Transformation, takes: tuple[Changes, ...], description: str
+) -> PhysicalTransformation:
+    rows = plan.input.row_type
+    factory = LocalAggregateFactory(
+        input_rows=(rows,),
+        rows=RowType(tuple(rows.fields[each] for each in plan.keys)),
+        takes=takes,
+        keys=plan.keys,
+        calls=plan.calls,
+    )
+    return PhysicalTransformation(
+        name="LocalGroupAggregate",
+        description=description,
+        factory=factory,
+        input_transformations=(source,),
+        parallelism=own_parallelism(source),
+    )
+
+
+def _has_local_phase(plan: Aggregate, is_insert_only: bool, phases: str) -> bool:
+    """Whether what comes of each batch is aggregated before the exchange."""
+    merged = _MERGED | {"MAX", "MIN"} if is_insert_only else _MERGED
+    can_be_merged = all(call.function in merged and not call.distinct for call in plan.calls)
+    return can_be_merged and phases != "ONE_PHASE"
 
 
 def is_executable(call: AggregateCall) -> bool:
     """Whether an aggregate of groups can compute it."""
-    if call.function in ("MIN", "MAX") and isinstance(call.arguments[0].type, CollectionType | MapType | RowType):
-        return False
     return call.function in _EXECUTABLE and not call.order
 
 
-def _warn_of_growth(plan: Aggregate, keys: str, is_insert_only: bool) -> None:
-    for call in plan.calls:
-        if call.distinct or call.function in _KEEP_ALL_VALUES:
-            pass
-        elif is_insert_only or call.function not in _KEEP_ALL_TO_TAKE_BACK:
-            continue
+def _warn_of_growth(plan: Aggregate, description: str, is_insert_only: bool) -> None:
+    names = plan.input.row_type.names
+    keep_all = _KEEP_ALL_VALUES if is_insert_only else _KEEP_ALL_VALUES | _KEEP_ALL_TO_TAKE_BACK
+    found = [aggregate_text(call, names) for call in plan.calls if call.distinct or call.function in keep_all]
+    if found:
         logger.warning(
-            "%s of each group by [%s] keeps all values it has seen for as long as the job runs; give state a time to "
-            "live, table.exec.state.ttl, if groups come to an end",
-            aggregate_text(call, plan.input.row_type.names),
-            keys,
+            "GroupAggregate %s: all values of each group are kept, for %s, as long as they are not taken back; give "
+            "state a time to live (table.exec.state.ttl) if groups come to an end",
+            description,
+            ", ".join(found),
         )
 
 

@@ -45,6 +45,8 @@ class TableOptions(Struct, frozen=True):
     """Whether the program runs in stages: operators give final rows, when all rows have come."""
     idle_timeout_ms: Millis = Millis(0)
     """A source without rows for so long holds no watermark back; 0: each does."""
+    phases: str = "AUTO"
+    """Whether aggregates that can be are computed within each batch first: AUTO, TWO_PHASE or ONE_PHASE."""
 
 
 class Lowering(ABC):
@@ -98,15 +100,17 @@ class Lowering(ABC):
         factory: TableFactory,
         keys: Sequence[Sequence[int]],
         before: bool,
+        inputs: Sequence[Transformation] = (),
     ) -> Transformation:
         """An operator whose rows of each input with the same key come to one subtask.
 
         Args:
             keys: the columns of the key of each input; none of them: all rows come to one subtask.
             before: whether -U is needed of its results.
+            inputs: what stands for the inputs of the plan and has their keys; none: their own transformations.
         """
         needs = inputs_need_before(plan, before)
-        inputs = [self.of(each, need) for each, need in zip(plan.inputs, needs, strict=True)]
+        inputs = inputs or [self.of(each, need) for each, need in zip(plan.inputs, needs, strict=True)]
         if not any(keys):
             return PhysicalTransformation(
                 name=name,

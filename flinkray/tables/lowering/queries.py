@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from flinkray.config.configuration import Configuration
-from flinkray.config.options import RUNTIME_MODE
+from flinkray.config.options import AGG_PHASE_STRATEGY, RUNTIME_MODE
 from flinkray.errors import InvalidProgramError, SqlError, SqlValidationError, did_you_mean
 from flinkray.tables.binding.binder import Binder
 from flinkray.tables.catalog import DEFAULT_CATALOG, DEFAULT_DATABASE, Catalog
@@ -53,7 +53,9 @@ def planned(
 
 def options_of(configuration: Configuration) -> TableOptions:
     """What a program has set for its queries."""
-    return TableOptions(is_batch=configuration.get(RUNTIME_MODE) == "batch")
+    return TableOptions(
+        is_batch=configuration.get(RUNTIME_MODE) == "batch", phases=configuration.get(AGG_PHASE_STRATEGY)
+    )
 
 
 def explained(query: str, streams: Mapping[str, Stream]) -> str:

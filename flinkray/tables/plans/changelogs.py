@@ -32,7 +32,9 @@ def final_changes(plan: Plan) -> Changes:
     match plan:
         case nodes.Scan():
             return plan.table.changes
-        case nodes.Filter() | nodes.Project() | nodes.WatermarkAssigner() | nodes.WindowTableFunction():
+        case (
+            nodes.Filter() | nodes.Project() | nodes.WatermarkAssigner() | nodes.WindowTableFunction() | nodes.Expand()
+        ):
             return final_changes(plan.input)
         case (
             nodes.SetOperation(kind="UNION", all=True) | nodes.Unnest() | nodes.TableFunctionCall() | nodes.Correlate()

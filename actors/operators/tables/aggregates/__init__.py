@@ -1,6 +1,8 @@
-"""What aggregates of SQL keep for each group, and their results (Flink's built-in aggregate functions).
+"""Aggregates of groups of rows (Flink's GroupAggregate and its built-in aggregate functions).
 
-- `aggregates.py`: all aggregates of one operator. Open it first.
+- `group_aggregate.py`: the operator. Open it first. `expand.py`: rows by grouping set, before it.
+- `local_aggregate.py`: its first phase, within each batch.
+- `aggregates.py`: all aggregates of one operator.
 - `calls.py`: which aggregate is which state, and its result.
 - `grouped_rows.py`: the rows of a batch by group.
 - `arguments.py`: which rows an aggregate takes, and their values.

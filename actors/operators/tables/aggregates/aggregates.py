@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
 
+import numpy as np
 import pyarrow as pa
 from msgspec import Struct
 
@@ -12,7 +13,7 @@ from actors.columns.large_columns import Column
 from actors.keys.index import Ids
 from actors.operators.tables.aggregates.arguments import Source, Taken, selection, taken
 from actors.operators.tables.aggregates.calls import State, result_of
-from actors.operators.tables.aggregates.group_state import Captured, GroupState
+from actors.operators.tables.aggregates.group_state import Captured, GroupState, array_of
 from actors.operators.tables.aggregates.grouped_rows import GroupedRows
 from actors.operators.tables.aggregates.linear import Counts
 from actors.operators.tables.aggregates.value_sets import ValueSets, distinct_rows
@@ -64,6 +65,17 @@ class Aggregates:
         for each in self._distinct.values():
             assert each.sets is not None
             each.sets.forget_unused()
+
+    def partial(self, size: int) -> dict[str, pa.Array]:
+        """What is kept of the groups 0 ... size - 1, for `merge`; nothing is added behind that."""
+        columns = self.capture(np.arange(size))[_GROUPS].columns()
+        return {name: array_of(column) for name, column in columns.items()}
+
+    def merge(self, columns: Sequence[pa.Array], rows: GroupedRows) -> None:
+        """Adds the columns that `partial` gave, of groups for which there is room."""
+        left = iter(columns)
+        for state in self._states.values():
+            state.merge(rows, {name: next(left) for name in state.columns})
 
     def results(self, groups: Ids) -> list[pa.Array]:
         """The result of each call for these groups."""

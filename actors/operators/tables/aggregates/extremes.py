@@ -21,7 +21,7 @@ from actors.operators.aggregates.value_rules import (
 )
 from actors.operators.tables.aggregates.arguments import Taken
 from actors.operators.tables.aggregates.group_state import Arrays, Captured, Columns, GroupState
-from actors.operators.tables.aggregates.grouped_rows import Flags
+from actors.operators.tables.aggregates.grouped_rows import Flags, GroupedRows
 from actors.operators.tables.aggregates.value_sets import ValueSets
 from actors.operators.tables.rows.stored_columns import StoredColumns, taken_of
 from flinkray.batches.numpy_arrays import as_numpy, from_numpy
@@ -34,6 +34,8 @@ def order_numbers(values: pa.Array) -> Values:
     """Numbers that are ordered as the values are; anything where there is a null."""
     if is_fixed_width(values.type):
         return numbers_of(values)
+    if pa.types.is_null(values.type):  # which Arrow does not rank
+        return np.zeros(len(values), np.int64)
     ranks = pc.rank(values, sort_keys="ascending", tiebreaker="dense")
     return as_numpy(ranks.cast(pa.int64()))
 
@@ -62,10 +64,15 @@ class NumericExtremes(Arrays):
         super().__init__({"extreme": (dtype, start)})
 
     def add(self, taken: Taken) -> None:
-        groups = taken.rows.groups
-        best = self.arrays["extreme"][groups]
-        self._function.at(best, taken.rows.places, taken.numbers)
-        self.arrays["extreme"][groups] = best
+        self._add(taken.rows, taken.numbers)
+
+    def merge(self, rows: GroupedRows, columns: Mapping[str, pa.Array]) -> None:
+        self._add(rows, as_numpy(columns["extreme"]))
+
+    def _add(self, rows: GroupedRows, numbers: Values) -> None:
+        best = self.arrays["extreme"][rows.groups]
+        self._function.at(best, rows.places, numbers)
+        self.arrays["extreme"][rows.groups] = best
 
     def of(self, groups: Ids, is_null: Flags) -> pa.Array:
         """Their extremes; NULL where they have no value."""
@@ -142,14 +149,23 @@ class Extremes(GroupValues):
 
     def __init__(self, arrow_type: pa.DataType, is_max: bool) -> None:
         super().__init__(arrow_type)
+        self.columns = ("value",)
         self._is_max = is_max
 
     def add(self, taken: Taken) -> None:
-        groups = taken.rows.groups
+        self._add(taken.rows, taken.values[0])
+
+    def merge(self, rows: GroupedRows, columns: Mapping[str, pa.Array]) -> None:
+        values = columns["value"]
+        has_one = np.flatnonzero(as_numpy(values.is_valid()))
+        self._add(rows.select(has_one), take(values, from_numpy(has_one)))
+
+    def _add(self, rows: GroupedRows, new: pa.Array) -> None:
+        groups = rows.groups
         before = self.of(groups)
         has_one = np.flatnonzero(as_numpy(before.is_valid()))
-        values = pa.concat_arrays([take(before, from_numpy(has_one)), taken.values[0]])
-        places = np.concatenate([has_one, taken.rows.places])
+        values = pa.concat_arrays([take(before, from_numpy(has_one)), new])
+        places = np.concatenate([has_one, rows.places])
         best = best_rows(places, order_numbers(values), len(groups), self._is_max)
         is_better = best >= len(has_one)
         self.put(groups[is_better], take(values, from_numpy(best[is_better])))

@@ -13,6 +13,7 @@ from actors.columns.large_columns import Column
 from actors.keys.index import Ids
 from actors.operators.aggregates.group_array import GroupArray
 from actors.operators.tables.aggregates.arguments import Taken
+from actors.operators.tables.aggregates.grouped_rows import GroupedRows
 from flinkray.batches.numpy_arrays import as_numpy, from_numpy
 
 Columns = dict[str, Column]
@@ -39,6 +40,14 @@ class GroupState(ABC):
     def add(self, taken: Taken) -> None:
         """Adds rows, and takes others back, by their weights."""
 
+    def merge(self, rows: GroupedRows, columns: Mapping[str, pa.Array]) -> None:
+        """Adds what was captured elsewhere, where it has `columns`.
+
+        Args:
+            rows: the group of each row of the columns.
+        """
+        raise TypeError(f"{type(self).__name__} cannot be merged")
+
     @abstractmethod
     def reset(self, groups: Ids) -> None:
         """Makes distinct groups as if none of their rows had come."""
@@ -61,6 +70,8 @@ class GroupState(ABC):
 
     has_row_per_group = True
     """Whether what it captures is one row for each of the groups it is asked for, in their order."""
+    columns: tuple[str, ...] = ()
+    """The names of the columns that it captures, where that can be merged."""
 
 
 class Arrays(GroupState):
@@ -71,6 +82,7 @@ class Arrays(GroupState):
     """
 
     def __init__(self, arrays: Mapping[str, tuple[npt.DTypeLike, object]]) -> None:
+        self.columns = tuple(arrays)
         self._fills = {name: fill for name, (_, fill) in arrays.items()}
         self.arrays = {name: GroupArray(*each) for name, each in arrays.items()}
         self._size = 0
@@ -97,3 +109,8 @@ class Arrays(GroupState):
         self.grow(int(groups.max(initial=-1)) + 1)
         for name, array in self.arrays.items():
             array[groups] = np.asarray(as_numpy(columns[name]))
+
+
+def array_of(column: Column) -> pa.Array:
+    """A column in one piece."""
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +11,8 @@ import pyarrow as pa
 from actors.keys.index import Ids
 from actors.operators.tables.aggregates.arguments import Taken
 from actors.operators.tables.aggregates.group_state import Arrays
-from flinkray.batches.numpy_arrays import from_numpy
+from actors.operators.tables.aggregates.grouped_rows import GroupedRows
+from flinkray.batches.numpy_arrays import as_numpy, from_numpy
 
 _MOST_DIGITS = 38
 _LOW = np.int64(0xFFFFFFFF)
@@ -27,6 +28,9 @@ class Counts(Arrays):
     def add(self, taken: Taken) -> None:
         self.arrays["count"][taken.rows.groups] += taken.rows.sums()
 
+    def merge(self, rows: GroupedRows, columns: Mapping[str, pa.Array]) -> None:
+        self.arrays["count"][rows.groups] += rows.integer_sums(as_numpy(columns["count"]))
+
     def of(self, groups: Ids) -> Ids:
         return self.arrays["count"][groups]
 
@@ -41,6 +45,9 @@ class IntegerSums(Arrays):
     def add(self, taken: Taken) -> None:
         numbers = taken.numbers if self._function is None else self._function(taken.numbers)
         self.arrays["sum"][taken.rows.groups] += taken.rows.integer_sums(numbers)
+
+    def merge(self, rows: GroupedRows, columns: Mapping[str, pa.Array]) -> None:
+        self.arrays["sum"][rows.groups] += rows.integer_sums(as_numpy(columns["sum"]))
 
     def of(self, groups: Ids) -> Ids:
         return self.arrays["sum"][groups]
@@ -59,6 +66,10 @@ class FloatSums(Arrays):
         with np.errstate(invalid="ignore", over="ignore"):
             numbers = numbers if self._function is None else self._function(numbers)
             self.arrays["sum"][taken.rows.groups] += taken.rows.sums(numbers)
+
+    def merge(self, rows: GroupedRows, columns: Mapping[str, pa.Array]) -> None:
+        with np.errstate(invalid="ignore", over="ignore"):
+            self.arrays["sum"][rows.groups] += rows.sums(as_numpy(columns["sum"]))
 
     def of(self, groups: Ids) -> npt.NDArray[np.float64]:
         return self.arrays["sum"][groups]
@@ -82,9 +93,15 @@ class DecimalSums(Arrays):
         self._type = pa.decimal128(_MOST_DIGITS, scale)
 
     def add(self, taken: Taken) -> None:
-        groups, carry = taken.rows.groups, np.zeros(len(taken.rows.groups), np.int64)
-        for name, limb in zip(_LIMBS, _limbs(taken.values[0]), strict=True):
-            total = self.arrays[name][groups] + taken.rows.integer_sums(limb) + carry
+        self._add_limbs(taken.rows, _limbs(taken.values[0]))
+
+    def merge(self, rows: GroupedRows, columns: Mapping[str, pa.Array]) -> None:
+        self._add_limbs(rows, [as_numpy(columns[name]) for name in _LIMBS])
+
+    def _add_limbs(self, rows: GroupedRows, limbs: Sequence[Ids]) -> None:
+        groups, carry = rows.groups, np.zeros(len(rows.groups), np.int64)
+        for name, limb in zip(_LIMBS, limbs, strict=True):
+            total = self.arrays[name][groups] + rows.integer_sums(limb) + carry
             carry = total >> 32
             self.arrays[name][groups] = total if name == _LIMBS[-1] else total & _LOW
 

@@ -17,7 +17,7 @@ from flinkray.transformations.transformation import (
     upstream_of,
 )
 from flinkray.types.changelogs import INSERTS, Changes
-from flinkray.types.records import Kind, RecordType
+from flinkray.types.records import Kind, Millis, RecordType
 
 SCHEMA = pa.schema({"id": pa.int64(), "cents": pa.int32(), "list": pa.list_(pa.int64())})
 
@@ -48,15 +48,29 @@ def factory_of(sql: str) -> CalcFactory:
         ("SELECT id FROM orders UNION ALL SELECT id FROM orders", ["Union", "Calc", "orders", "Calc", "orders"]),
         ("VALUES (1), (2)", ["Calc", "Source: Values"]),
         ("SELECT 1", ["Calc", "Source: Values"]),
-        ("SELECT COUNT(*) FROM orders", ["Calc", "GroupAggregate", "Partition GLOBAL", "Calc", "orders"]),
+        (
+            "SELECT COUNT(*) FROM orders",
+            ["Calc", "GroupAggregate", "Partition GLOBAL", "LocalGroupAggregate", "Calc", "orders"],
+        ),
         (
             "SELECT id FROM orders GROUP BY id HAVING SUM(cents) > 1",
-            ["Calc", "GroupAggregate", "Key by id", "Calc", "orders"],
+            ["Calc", "GroupAggregate", "Key by id", "LocalGroupAggregate", "Calc", "orders"],
         ),
-        ("SELECT DISTINCT id FROM orders", ["GroupAggregate", "Key by id", "Calc", "orders"]),
+        ("SELECT COUNT(DISTINCT id) FROM orders", ["Calc", "GroupAggregate", "Partition GLOBAL", "Calc", "orders"]),
+        ("SELECT DISTINCT id FROM orders", ["GroupAggregate", "Key by id", "LocalGroupAggregate", "Calc", "orders"]),
         (
             "SELECT id FROM orders UNION SELECT 1",
-            ["GroupAggregate", "Key by id", "Union", "Calc", "orders", "Calc", "Calc", "Source: Values"],
+            [
+                "GroupAggregate",
+                "Key by id",
+                "LocalGroupAggregate",
+                "Union",
+                "Calc",
+                "orders",
+                "Calc",
+                "Calc",
+                "Source: Values",
+            ],
         ),
         ("SELECT e FROM orders CROSS JOIN UNNEST(list) AS t(e)", ["Calc", "Unnest", "Calc", "orders"]),
         (
@@ -76,6 +90,25 @@ def factory_of(sql: str) -> CalcFactory:
 def test_nodes_become_operators_and_projections_and_filters_one(sql: str, operators: list[str]) -> None:
     transformation, _ = planned(sql, {"orders": stream()})
     assert names(transformation) == operators
+
+
+@pytest.mark.parametrize(
+    ("calls", "warned"),
+    [
+        ("SUM(cents), MAX(cents) FROM orders", ""),
+        ("COUNT(DISTINCT cents), MAX(cents), ARRAY_AGG(cents) FROM orders", "COUNT(DISTINCT cents), ARRAY_AGG(cents)"),
+        ("SUM(n), MAX(n) FROM (SELECT id, COUNT(*) AS n FROM orders GROUP BY id, cents) AS orders", "MAX(n)"),
+    ],
+)
+def test_what_keeps_all_values_without_a_time_to_live_is_warned_of(
+    calls: str, warned: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    query = f"SELECT id, {calls} GROUP BY id"
+    planned(query, {"orders": stream()})
+    assert [f"for {warned}, " in record.getMessage() for record in caplog.records] == [True] * bool(warned)
+    caplog.clear()
+    planned(query, {"orders": stream()}, TableOptions(state_ttl_ms=Millis(1)))
+    assert not caplog.records
 
 
 def test_only_columns_that_are_read_are_asked_of_a_stream() -> None:

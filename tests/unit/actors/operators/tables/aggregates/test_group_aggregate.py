@@ -10,8 +10,10 @@ from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from actors.operators.tables.group_aggregate import GroupAggregateOperator
+from actors.operators.tables.aggregates.group_aggregate import GroupAggregateOperator
+from actors.operators.tables.aggregates.local_aggregate import LocalAggregateOperator
 from flinkray.tables.plans.expressions import AggregateCall, Column, Constant
 from flinkray.tables.types.arrow import stored_schema
 from flinkray.tables.types.logical import (
@@ -30,7 +32,7 @@ from flinkray.tables.types.logical import (
     RowField,
     RowType,
 )
-from flinkray.transformations.table_factories import GroupAggregateFactory
+from flinkray.transformations.table_factories import GroupAggregateFactory, LocalAggregateFactory
 from flinkray.types.changelogs import INSERTS, Changes
 from flinkray.types.keys import ColumnKey
 from flinkray.types.records import MAX_TIMESTAMP, Millis
@@ -189,6 +191,36 @@ def test_each_group_has_the_results_of_its_rows(seed: int, retracts: bool, keys:
     assert fold((kind, hashable(row)) for kind, row in found) == Counter(map(hashable, expected))
 
 
+@pytest.mark.parametrize("retracts", [False, True])
+@pytest.mark.parametrize("keys", [(0,), ()])
+def test_two_phases_give_what_one_gives(keys: tuple[int, ...], retracts: bool) -> None:
+    merged = {"COUNT", "SUM", "AVG", "VAR_POP", "VAR_SAMP"} | (set() if retracts else {"MIN", "MAX"})
+    calls = tuple(each for each, _ in CALLS if each.function in merged and not each.distinct)
+    takes = (ALL if retracts else INSERTS,)
+    one = factory(calls, keys, takes=takes)
+    kept = RowType(tuple(ROWS.fields[key] for key in keys))
+    local = LocalAggregateFactory(input_rows=(ROWS,), rows=kept, takes=takes, keys=keys, calls=calls)
+    selectors = (ColumnKey(("k",)) if keys else None,)
+    changes = random_table_changes(5, 80, random_row, deletes=0.45 if retracts else 0)
+    batches = [changes_as_batch(changes[start : start + 7], SCHEMA) for start in range(0, len(changes), 7)]
+    with (
+        OperatorHarness(GroupAggregateOperator(one), keys=selectors) as single,
+        OperatorHarness(LocalAggregateOperator(local)) as first,
+        OperatorHarness(GroupAggregateOperator(replace(one, merges=True)), keys=selectors) as second,
+    ):
+        for batch in batches:
+            single.push(batch)
+            first.push(batch)
+        for batch in first.output.batches:
+            second.push(batch)
+        assert fold(changes_from(second)) == fold(changes_from(single))
+
+
+def changes_from(harness: OperatorHarness) -> list[Change]:
+    found = [zip(batch.row_kinds.to_pylist(), batch.data.to_pylist(), strict=True) for batch in harness.output.batches]
+    return [(kind, tuple(row.values())) for rows in found for kind, row in rows]
+
+
 COUNT = call("COUNT", None, BIGINT)
 
 
@@ -226,6 +258,23 @@ def test_rows_taken_back_of_a_group_that_is_not_there_are_left_out() -> None:
     found = given(made, [(3, ("a", 1)), (1, ("b", 1)), (0, ("b", 2)), (3, ("b", 9))], [(0, ("a", 5)), (0, ("b", 3))])
     # Of b, one row has come and another one was taken back: nothing is left of it.
     assert found == [(0, ("a", 1, 5)), (0, ("b", 1, 3))]
+
+
+def test_what_the_first_phase_has_taken_back_of_a_group_that_is_not_there_is_left_out() -> None:
+    calls = (COUNT, call("SUM", "i", INT))
+    local = LocalAggregateFactory(
+        input_rows=(ROWS,), rows=RowType(ROWS.fields[:1]), takes=(ALL,), keys=(0,), calls=calls
+    )
+    two = replace(factory(calls, takes=(ALL,)), merges=True)
+    with (
+        OperatorHarness(LocalAggregateOperator(local)) as first,
+        OperatorHarness(GroupAggregateOperator(two), keys=(ColumnKey(("k",)),)) as second,
+    ):
+        for kind in (3, 0):
+            first.push(changes_as_batch([(kind, ("a", 5, *[None] * 6))], SCHEMA))
+        for batch in first.output.batches:
+            second.push(batch)
+        assert changes_from(second) == [(0, ("a", 1, 5))]
 
 
 def test_a_group_of_which_more_was_taken_back_than_came_stays_until_as_much_has_come() -> None:
@@ -285,14 +334,10 @@ def test_integers_wrap_and_decimals_that_do_not_fit_are_null() -> None:
     with OperatorHarness(GroupAggregateOperator(made)) as one:
         for kind, sign in ((0, 1), (0, 1), (3, 1), (3, 1), (0, -1), (0, -1), (3, -1)):
             one.push(changes_as_batch([(kind, (large if sign > 0 else least, sign * most))], stored_schema(wide)))
-        found = [tuple(row.values()) for row, kind in zip(one.output.dicts, one_kinds(one), strict=True) if kind != 1]
+        found = [row for kind, row in changes_from(one) if kind != 1]
     assert found == [
         (large, most), (None, -2), (large, most), (None, None), (least, -most), (None, 2), (least, -most)
     ]  # fmt: skip
-
-
-def one_kinds(harness: OperatorHarness) -> list[int]:
-    return [kind for batch in harness.output.batches for kind in batch.row_kinds.to_pylist()]
 
 
 def test_groups_that_are_gone_are_forgotten_with_their_values() -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from actors.columns.large_columns import Column
 from actors.columns.take import take
 from actors.keys.index import Ids
 from actors.keys.state_tables import same_rows
 from actors.operators.aggregates.value_rules import with_one_zero
 from actors.operators.contract.operator import OperatorContext, Output
 from actors.operators.tables.aggregates.aggregates import Aggregates
+from actors.operators.tables.aggregates.group_state import array_of
 from actors.operators.tables.aggregates.grouped_rows import Flags, GroupedRows, Grouper
 from actors.operators.tables.changes import Kinds, changed_rows, differ, weights_of
 from actors.operators.tables.operator import TableOperator
@@ -36,7 +36,7 @@ class GroupAggregateOperator(TableOperator[GroupAggregateFactory]):
     def __init__(self, factory: GroupAggregateFactory) -> None:
         super().__init__(factory)
         self._is_insert_only = factory.takes[0].is_insert_only
-        self._keys = factory.keys
+        self._keys = range(len(factory.keys)) if factory.merges else factory.keys
 
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)
@@ -57,11 +57,11 @@ class GroupAggregateOperator(TableOperator[GroupAggregateFactory]):
         weights = None if kinds is None or not kinds.any() else weights_of(kinds, len(kinds))
         grouped, last = self._grouper.group(keys, weights, len(self._is_there))
         self._expire(grouped.groups)
-        if weights is not None:
-            known = self._accepted(grouped)
-            if not known.all():
-                rows, keys, weights = take(rows, from_numpy(np.flatnonzero(known))), keys[known], weights[known]
-                grouped, last = self._grouper.group(keys, weights, len(self._is_there))
+        accepted = self._accepted(rows, grouped)
+        if accepted is not None:
+            rows, keys = take(rows, from_numpy(np.flatnonzero(accepted))), keys[accepted]
+            weights = None if weights is None else weights[accepted]
+            grouped, last = self._grouper.group(keys, weights, len(self._is_there))
         if self.context.is_batch:
             self._add(rows, grouped)
             return
@@ -73,18 +73,28 @@ class GroupAggregateOperator(TableOperator[GroupAggregateFactory]):
         self._give(before, self._results(rows, last, groups), had, has)
         self._aggregates.reset(groups[~has])
 
-    def _accepted(self, rows: GroupedRows) -> Flags:
-        """Which rows count: those of a group that is there, or that come with or behind one that is added."""
-        assert rows.weights is not None
-        first = np.full(len(rows.groups), len(rows.places))
-        added = np.flatnonzero(rows.weights > 0)[::-1]
-        first[rows.places[added]] = added
-        first[self._is_there[rows.groups]] = 0
-        accepted: Flags = np.arange(len(rows.places)) >= first[rows.places]
-        return accepted
+    def _accepted(self, rows: pa.RecordBatch, grouped: GroupedRows) -> Flags | None:
+        """Which rows count: those of a group that is there, or that come with one that is added, or behind it; None:
+        all."""
+        is_added = None if grouped.weights is None else grouped.weights > 0
+        if self.factory.merges and not self._is_insert_only:
+            # How many rows the first phase has had of a group comes first of what it has kept.
+            is_added = as_numpy(rows.column(len(self._keys))) > 0
+        if is_added is None or is_added.all():
+            return None
+        places = grouped.places
+        first = np.full(len(grouped.groups), len(places))
+        added = np.flatnonzero(is_added)[::-1]
+        first[places[added]] = added
+        first[self._is_there[grouped.groups]] = 0
+        accepted: Flags = np.arange(len(places)) >= first[places]
+        return None if accepted.all() else accepted
 
     def _add(self, rows: pa.RecordBatch, grouped: GroupedRows) -> None:
-        self._aggregates.add(rows, grouped)
+        if self.factory.merges:
+            self._aggregates.merge(rows.columns[len(self._keys) :], grouped)
+        else:
+            self._aggregates.add(rows, grouped)
         groups = grouped.groups
         self._is_there[groups] = True if not self._keys else self._aggregates.rows.of(groups) != 0
         if self.factory.state_ttl_ms:
@@ -134,7 +144,7 @@ class GroupAggregateOperator(TableOperator[GroupAggregateFactory]):
         groups = np.flatnonzero(self._is_there)
         if len(groups):
             keys = self.keys.take(groups)
-            columns = [] if keys is None else [_array(each) for each in keys.columns]
+            columns = [] if keys is None else [array_of(each) for each in keys.columns]
             self.emit(self._result_rows(columns, groups))
         self.forget_keys()
         self._begin()
@@ -155,11 +165,11 @@ class GroupAggregateOperator(TableOperator[GroupAggregateFactory]):
         if before is None:
             return
         begin = self._swept if self._swept < len(self._is_there) else 0
-        self._swept = begin + _SWEPT_AT_ONCE
-        looked_at = np.union1d(groups, np.arange(begin, min(self._swept, len(self._is_there))))
-        expired = looked_at[self._is_there[looked_at] & (self._written[looked_at] < before)]
-        self._is_there[expired] = False
-        self._aggregates.reset(expired)
+        self._swept = min(begin + _SWEPT_AT_ONCE, len(self._is_there))
+        for looked_at in (groups, np.arange(begin, self._swept)):
+            expired = looked_at[self._is_there[looked_at] & (self._written[looked_at] < before)]
+            self._is_there[expired] = False
+            self._aggregates.reset(expired)
 
     def forget_unused(self) -> None:
         live = np.flatnonzero(self._is_there)
@@ -200,7 +210,3 @@ class GroupAggregateOperator(TableOperator[GroupAggregateFactory]):
                 if _WRITTEN in part.columns:
                     self._is_there[groups] = True
                     self._written[groups] = as_numpy(part.columns[_WRITTEN])
-
-
-def _array(column: Column) -> pa.Array:
-    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
