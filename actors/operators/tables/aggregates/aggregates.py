@@ -19,8 +19,8 @@ from actors.operators.tables.aggregates.linear import Counts
 from actors.operators.tables.aggregates.value_sets import ValueSets, distinct_rows
 from flinkray.tables.plans.expressions import AggregateCall
 
-ALL_ROWS = Source(())
-_GROUPS = "groups"
+_ALL_ROWS = Source(())
+GROUPS = "groups"
 """The part of a snapshot with a row for each group."""
 
 
@@ -41,7 +41,7 @@ class Aggregates:
     def __init__(self, calls: Sequence[AggregateCall], is_insert_only: bool) -> None:
         self.is_insert_only = is_insert_only
         self._states: dict[tuple[Source, str], GroupState] = {}
-        self.rows = self.state(ALL_ROWS, "count", Counts)
+        self.rows = self.state(_ALL_ROWS, "count", Counts)
         """How many rows each group has."""
         self._results = [result_of(call, self) for call in calls]
         self._distinct: dict[Source, _Distinct] = {}
@@ -68,7 +68,7 @@ class Aggregates:
 
     def partial(self, size: int) -> dict[str, pa.Array]:
         """What is kept of the groups 0 ... size - 1, for `merge`; nothing is added behind that."""
-        columns = self.capture(np.arange(size))[_GROUPS].columns()
+        columns = self.capture(np.arange(size))[GROUPS].columns()
         return {name: array_of(column) for name, column in columns.items()}
 
     def merge(self, columns: Sequence[pa.Array], rows: GroupedRows) -> None:
@@ -116,13 +116,13 @@ class Aggregates:
                 for name, column in captured.columns().items()
             }
 
-        return {_GROUPS: Captured(groups, columns), **parts}
+        return {GROUPS: Captured(groups, columns), **parts}
 
     @cached_property
     def parts(self) -> list[str]:
         """The parts of a snapshot, the one with all groups first."""
         states = enumerate(self._states.values())
-        return [_GROUPS, *(_part(number) for number, state in states if not state.has_row_per_group)]
+        return [GROUPS, *(_part(number) for number, state in states if not state.has_row_per_group)]
 
     def restore(self, part: str, groups: Ids, columns: Mapping[str, pa.Array]) -> None:
         """Adds a part of a snapshot.
@@ -133,7 +133,7 @@ class Aggregates:
         for number, state in enumerate(self._states.values()):
             if part == _part(number):
                 state.restore(groups, columns)
-            elif part == _GROUPS and state.has_row_per_group:
+            elif part == GROUPS and state.has_row_per_group:
                 prefix = f"{number}:"
                 own = {name.removeprefix(prefix): each for name, each in columns.items() if name.startswith(prefix)}
                 state.restore(groups, own)

@@ -21,7 +21,7 @@ from actors.operators.tables.aggregates.linear import Counts, DecimalSums, Float
 from actors.operators.tables.aggregates.lists import LIST_RESULTS, collected
 from actors.operators.tables.aggregates.value_lists import ValueLists
 from actors.operators.tables.aggregates.value_sets import ValueSets
-from flinkray.batches.numpy_arrays import from_numpy
+from flinkray.batches.numpy_arrays import from_numpy, numpy_dtype
 from flinkray.tables.plans.expressions import AggregateCall, Constant
 from flinkray.tables.types.arrow import to_arrow
 from flinkray.tables.types.logical import DecimalType
@@ -92,11 +92,14 @@ def _nothing(counts: Counts, groups: Ids) -> npt.NDArray[np.bool_]:
 
 
 def _numbers(values: npt.NDArray[Any], is_null: npt.NDArray[np.bool_], arrow_type: pa.DataType) -> pa.Array:
-    """Numbers as a column of the type of a result; integers wrap."""
-    dtype = arrow_type.to_pandas_dtype() if not pa.types.is_decimal(arrow_type) else np.float64
+    """Numbers as a column of the type of a result; integers wrap, and what no decimal holds is NULL."""
+    if pa.types.is_null(arrow_type):
+        return pa.nulls(len(values))
+    if pa.types.is_decimal(arrow_type):
+        fits = np.abs(values) < 10.0 ** (arrow_type.precision - arrow_type.scale)
+        return from_numpy(values, is_null=is_null | ~fits).cast(arrow_type, safe=False)
     with np.errstate(over="ignore", invalid="ignore"):
-        found = from_numpy(values.astype(dtype), is_null=is_null)
-    return found.cast(arrow_type, safe=False) if pa.types.is_decimal(arrow_type) else found
+        return from_numpy(values.astype(numpy_dtype(arrow_type)), is_null=is_null)
 
 
 def _sum(call: AggregateCall, source: Source, states: States) -> Result:
@@ -196,4 +199,4 @@ def _spread(call: AggregateCall, source: Source, states: States) -> Result:
 
 
 def _wrapped(numbers: Ids, arrow_type: pa.DataType) -> Ids:
-    return numbers.astype(arrow_type.to_pandas_dtype()).astype(np.int64)
+    return numbers.astype(numpy_dtype(arrow_type)).astype(np.int64)

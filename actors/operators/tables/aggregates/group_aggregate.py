@@ -10,7 +10,7 @@ from actors.keys.index import Ids
 from actors.keys.state_tables import same_rows
 from actors.operators.aggregates.value_rules import with_one_zero
 from actors.operators.contract.operator import OperatorContext, Output
-from actors.operators.tables.aggregates.aggregates import Aggregates
+from actors.operators.tables.aggregates.aggregates import GROUPS, Aggregates
 from actors.operators.tables.aggregates.group_state import array_of
 from actors.operators.tables.aggregates.grouped_rows import Flags, GroupedRows, Grouper
 from actors.operators.tables.changes import Kinds, changed_rows, differ, weights_of
@@ -69,9 +69,7 @@ class GroupAggregateOperator(TableOperator[GroupAggregateFactory]):
         had = self._is_there[groups]
         before = self._results(rows, last, groups)
         self._add(rows, grouped)
-        has = self._is_there[groups]
-        self._give(before, self._results(rows, last, groups), had, has)
-        self._aggregates.reset(groups[~has])
+        self._give(before, self._results(rows, last, groups), had, self._is_there[groups])
 
     def _accepted(self, rows: pa.RecordBatch, grouped: GroupedRows) -> Flags | None:
         """Which rows count: those of a group that is there, or that come with one that is added, or behind it; None:
@@ -96,7 +94,9 @@ class GroupAggregateOperator(TableOperator[GroupAggregateFactory]):
         else:
             self._aggregates.add(rows, grouped)
         groups = grouped.groups
-        self._is_there[groups] = True if not self._keys else self._aggregates.rows.of(groups) != 0
+        has_rows = self._aggregates.rows.of(groups) != 0
+        self._aggregates.reset(groups[~has_rows])  # of floats, something may be left
+        self._is_there[groups] = has_rows if self._keys else True
         if self.factory.state_ttl_ms:
             self._written[groups] = self.now()
 
@@ -172,8 +172,9 @@ class GroupAggregateOperator(TableOperator[GroupAggregateFactory]):
             self._aggregates.reset(expired)
 
     def forget_unused(self) -> None:
-        live = np.flatnonzero(self._is_there)
-        if self._keys and self.keys.forget_unused([live]) is not None:
+        # Which groups are there is only looked up where there are many keys more than before.
+        if self._keys and self.keys.forget_unused(np.flatnonzero(each) for each in (self._is_there,)) is not None:
+            live = np.flatnonzero(self._is_there)
             self._aggregates.retain(live)
             self._is_there, self._written = self._is_there[live], self._written[live]
             self._grouper = Grouper()
@@ -188,7 +189,7 @@ class GroupAggregateOperator(TableOperator[GroupAggregateFactory]):
         metadata = {_AGGREGATES: self.factory.text.encode()}
         written = self._written[groups]
         for name, captured in self._aggregates.capture(groups).items():
-            beside = {_WRITTEN: from_numpy(written)} if captured.groups is groups else {}
+            beside = {_WRITTEN: from_numpy(written)} if name == GROUPS else {}
             ids = None if keys is None else captured.groups
             snapshot.add_keyed(
                 name,

@@ -11,8 +11,10 @@ import pyarrow.compute as pc
 
 from actors.columns.take import take
 from actors.keys.index import Ids, KeyIndex
+from actors.operators.aggregates.value_rules import has_order
 from actors.operators.calc.calculation import calculate, prepared
 from actors.operators.calc.values.evaluation import EvaluationContext
+from actors.operators.tables.aggregates.extremes import order_numbers
 from actors.operators.tables.aggregates.value_sets import ValueSets
 from flinkray.batches.numpy_arrays import from_numpy
 from flinkray.errors import RecordError
@@ -89,7 +91,7 @@ def _fragments(function: str, values: pa.RecordBatch, call: AggregateCall) -> pa
 
 
 @lru_cache(64)
-def _json_call(function: str, arguments: tuple[BoundExpression, ...]):  # type: ignore[no-untyped-def]
+def _json_call(function: str, arguments: tuple[BoundExpression, ...]) -> BoundExpression:
     columns = tuple(Column(each.type, place) for place, each in enumerate(arguments[1:]))
     on_null = Constant(arguments[0].type, "NULL")
     return prepared(Call(STRING.not_null(), function, (on_null, *columns)), EvaluationContext())
@@ -101,10 +103,15 @@ def _enclosed(places: Ids, texts: pa.Array, size: int, ends: str) -> pa.Array:
 
 
 def collected(groups: Ids, sets: ValueSets, call: AggregateCall) -> pa.Array:
-    """How often each value is in each group."""
+    """How often each value is in each group. Where values have an order they are in it, so that equal multisets are
+    equal maps, however they came about."""
     places, numbers = sets.of_groups(groups)
+    values = sets.take(numbers).column(0)
+    if has_order(values.type):
+        order = np.lexsort((order_numbers(values), places))
+        numbers, values = numbers[order], take(values, from_numpy(order))
     offsets = from_numpy(_offsets(places, len(groups)))
-    values, counts = sets.take(numbers).column(0), from_numpy(sets.counts(numbers).astype(np.int32))
+    counts = from_numpy(sets.counts(numbers).astype(np.int32))
     return pa.MapArray.from_arrays(offsets, values, counts).cast(to_arrow(call.type))
 
 

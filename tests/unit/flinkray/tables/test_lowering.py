@@ -92,6 +92,12 @@ def test_nodes_become_operators_and_projections_and_filters_one(sql: str, operat
     assert names(transformation) == operators
 
 
+def test_aggregates_have_one_phase_where_that_is_asked_for() -> None:
+    query = "SELECT DISTINCT id FROM orders"
+    transformation, _ = planned(query, {"orders": stream()}, TableOptions(phases="ONE_PHASE"))
+    assert names(transformation) == ["GroupAggregate", "Key by id", "Calc", "orders"]
+
+
 @pytest.mark.parametrize(
     ("calls", "warned"),
     [
