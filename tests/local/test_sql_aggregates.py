@@ -62,6 +62,7 @@ def random_query(generator: random.Random) -> tuple[str, str]:
     named = [each for each in ("k", "g") if each in keys.replace("UPPER(k)", "").replace("GROUPING SETS", "")]
     ours = [f"{call}{condition}" for call, condition in zip(calls, filters, strict=True)]
     theirs = [f"TRUNC({each})" if each.startswith("AVG(n)") else each for each in ours]
+    theirs = [f"ROUND({each}, 6)" if each.startswith("AVG(d)") else each for each in theirs]
     queries = []
     for results in (ours, theirs):
         selected = ", ".join([*named, *(f"{each} AS r{place}" for place, each in enumerate(results))])
