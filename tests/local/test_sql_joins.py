@@ -21,6 +21,7 @@ QUERIES = (
     "SELECT n FROM t WHERE a NOT IN (SELECT b FROM u WHERE u.m = t.n)",
     "SELECT x.n FROM t AS x RIGHT JOIN (SELECT t.n, u.m FROM t LEFT JOIN u ON t.a = u.b) AS y ON x.a = y.m",
     "SELECT COUNT(*) FROM t, u",
+    "SELECT n, (SELECT MAX(m) FROM u) AS x FROM t WHERE n > (SELECT MIN(n) FROM t)",
     "SELECT COUNT(*) FROM t LEFT JOIN u ON t.n > 9",
     "SELECT m, COUNT(*), SUM(n) FROM (SELECT t.n, u.m FROM t LEFT JOIN u ON t.a = u.b) AS j GROUP BY m",
     "SELECT a, n, s FROM t JOIN (SELECT b, SUM(m) AS s FROM u GROUP BY b) AS g ON t.a = g.b AND g.s > t.n",
