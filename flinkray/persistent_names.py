@@ -113,6 +113,7 @@ NAMES = {
     "RegularJoinFactory@1": "flinkray.transformations.table_join_factories:RegularJoinFactory",
     "TableIntervalJoinFactory@1": "flinkray.transformations.table_join_factories:TableIntervalJoinFactory",
     "TemporalJoinFactory@1": "flinkray.transformations.table_join_factories:TemporalJoinFactory",
+    "LookupJoinFactory@1": "flinkray.transformations.table_join_factories:LookupJoinFactory",
     "UnnestFactory@1": "flinkray.transformations.table_join_factories:UnnestFactory",
     "SetOperationFactory@1": "flinkray.transformations.table_join_factories:SetOperationFactory",
     "DeduplicateFactory@1": "flinkray.transformations.table_factories:DeduplicateFactory",

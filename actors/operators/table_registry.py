@@ -56,6 +56,10 @@ def create_table_operator(factory: TableFactory) -> Operator:
             from actors.operators.tables.joins.temporal import TemporalJoinOperator
 
             return TemporalJoinOperator(factory)
+        case joins.LookupJoinFactory():
+            from actors.operators.tables.joins.lookup import LookupJoinOperator
+
+            return LookupJoinOperator(factory)
         case joins.UnnestFactory():
             from actors.operators.tables.joins.unnest import UnnestOperator
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from flinkray.connectors.lookup import LookupTable
 from flinkray.tables.plans.expressions import BoundExpression
+from flinkray.tables.types.logical import RowType
 from flinkray.transformations.operator_factories import TableFactory
 
 
@@ -69,3 +71,17 @@ class TemporalJoinFactory(TableFactory, frozen=True, kw_only=True):
     """The columns of event times of both inputs."""
     condition: BoundExpression | None = None
     inputs = 2
+
+
+class LookupJoinFactory(TableFactory, frozen=True, kw_only=True):
+    """Rows with those that a table has for their key when they come."""
+
+    table: LookupTable
+    table_rows: RowType
+    """The columns of the table."""
+    kind: str
+    """INNER or LEFT."""
+    keys: tuple[tuple[int, int], ...]
+    """Pairs of columns of the rows and of the table."""
+    condition: BoundExpression | None = None
+    """Over the columns of the rows and then of the table."""

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
+from flinkray.connectors.lookup import LookupTable
 from flinkray.tables.plans.changelogs import changes_of, final_changes, inputs_need_before
 from flinkray.tables.plans.expressions import Plan
 from flinkray.tables.plans.nodes import Scan
@@ -54,11 +55,18 @@ class Lowering(ABC):
 
     Args:
         streams: of the tables that the plans read; they have the columns of the table by its names.
+        lookups: of the tables that can be asked for rows by key.
     """
 
-    def __init__(self, streams: Mapping[TablePath, Transformation], options: TableOptions | None = None) -> None:
+    def __init__(
+        self,
+        streams: Mapping[TablePath, Transformation],
+        options: TableOptions | None = None,
+        lookups: Mapping[TablePath, LookupTable] | None = None,
+    ) -> None:
         self.options = options or TableOptions()
         self._streams = streams
+        self._lookups = lookups or {}
         self._made: dict[tuple[Plan, bool], Transformation] = {}
 
     def of(self, plan: Plan, before: bool = True) -> Transformation:
@@ -83,6 +91,10 @@ class Lowering(ABC):
         if scan.hints:
             raise Unexecutable(scan)
         return self._streams[scan.table.path]
+
+    def lookup(self, scan: Scan) -> LookupTable | None:
+        """What asks a table for its rows by key; None: it cannot be asked."""
+        return None if scan.hints else self._lookups.get(scan.table.path)
 
     def changes(self, plan: Plan, before: bool = True) -> Changes:
         """The changes that the rows of `of(plan, before)` make."""

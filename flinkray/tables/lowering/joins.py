@@ -6,14 +6,16 @@ from msgspec.structs import replace
 
 from flinkray.tables.lowering.calc import with_names
 from flinkray.tables.lowering.contract import Lowering, Unexecutable
+from flinkray.tables.plans.changelogs import inputs_need_before
 from flinkray.tables.plans.explain import expression_text
-from flinkray.tables.plans.expressions import BoundExpression, Call, Column, conjunction, conjuncts, equal
+from flinkray.tables.plans.expressions import BoundExpression, Call, Column, conjunction, conjuncts, equal, shifted
 from flinkray.tables.plans.interval_bounds import interval_bounds
-from flinkray.tables.plans.nodes import Join, SetOperation, TemporalJoin, Unnest
+from flinkray.tables.plans.nodes import Filter, Join, Scan, SetOperation, TemporalJoin, Unnest, WatermarkAssigner
 from flinkray.tables.plans.upsert_keys import is_unique_in, upsert_keys
 from flinkray.tables.plans.window_columns import is_window_join
 from flinkray.tables.types.logical import BOOLEAN, TimeAttribute, is_rowtime
 from flinkray.transformations.table_join_factories import (
+    LookupJoinFactory,
     RegularJoinFactory,
     SetOperationFactory,
     TableIntervalJoinFactory,
@@ -76,10 +78,13 @@ def _interval(plan: Join, lowering: Lowering, before: bool) -> Transformation | 
 def as_of(plan: TemporalJoin, lowering: Lowering, before: bool) -> Transformation:
     """Rows of the left with the version of the right at their event time: the right's rowtime attribute says from when
     on a row is, and the join key tells its rows apart."""
-    times = [place for place, kind in enumerate(plan.right.row_type.types) if is_rowtime(kind)]
-    is_versioned = bool(times) and is_unique_in(plan, 1)
-    if plan.hints or not isinstance(plan.time, Column) or not is_rowtime(plan.time.type) or not is_versioned:
+    if plan.hints or not isinstance(plan.time, Column):
         raise Unexecutable(plan)
+    if not is_rowtime(plan.time.type):
+        return _looked_up(plan, lowering, before)
+    times = [place for place, kind in enumerate(plan.right.row_type.types) if is_rowtime(kind)]
+    if not times or not is_unique_in(plan, 1):
+        raise Unexecutable(plan, "a versioned table has a watermark, and a primary key that the join compares")
     factory = TemporalJoinFactory(
         input_rows=(plan.left.row_type, plan.right.row_type),
         rows=plan.row_type,
@@ -92,6 +97,39 @@ def as_of(plan: TemporalJoin, lowering: Lowering, before: bool) -> Transformatio
     )
     keys = [[pair[side] for pair in plan.keys] for side in (0, 1)]
     return lowering.operator("TemporalJoin", _description(plan), plan, factory, keys, before)
+
+
+def _looked_up(plan: TemporalJoin, lowering: Lowering, before: bool) -> Transformation:
+    """Rows of the left with those that the right, a table that can be asked, has for their key when they come; of the
+    left's parallelism, so that the changes of a row stay in order."""
+    right, conditions = plan.right, [] if plan.condition is None else [plan.condition]
+    while isinstance(right, Filter | WatermarkAssigner):
+        if isinstance(right, Filter):
+            conditions.append(shifted(right.condition, len(plan.left.row_type.fields)))
+        right = right.input
+    table = lowering.lookup(right) if isinstance(right, Scan) else None
+    if table is None or not plan.keys:
+        raise Unexecutable(plan, "as of a processing time only a table can be joined that can be asked, by its columns")
+    need, _ = inputs_need_before(plan, before)
+    left = lowering.of(plan.left, need)
+    factory = LookupJoinFactory(
+        input_rows=(plan.left.row_type,),
+        rows=plan.row_type,
+        takes=lowering.input_changes(plan, before)[:1],
+        gives=lowering.changes(plan, before),
+        table=table,
+        table_rows=right.row_type,
+        kind=plan.kind,
+        keys=plan.keys,
+        condition=conjunction(conditions),
+    )
+    return PhysicalTransformation(
+        name="LookupJoin",
+        description=_description(plan),
+        factory=factory,
+        input_transformations=(left,),
+        parallelism=own_parallelism(left),
+    )
 
 
 def unnested(plan: Unnest, lowering: Lowering, before: bool) -> Transformation:

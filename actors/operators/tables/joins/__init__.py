@@ -3,6 +3,7 @@
 - `regular.py`: all pairs of two changelogs. Open it first.
 - `interval.py`: pairs that lie near each other in time; `timed_rows.py`: rows by key and time.
 - `temporal.py`: rows with what another table was at their time.
+- `lookup.py`: rows with what a table, which is asked for it, has at the moment.
 - `set_operation.py`: INTERSECT and EXCEPT.
 - `unnest.py`: rows with the elements of their collections.
 - `side.py`: the rows of one input, and what a batch changes of them.

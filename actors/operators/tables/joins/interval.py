@@ -50,7 +50,7 @@ class TableIntervalJoinOperator(TableOperator[TableIntervalJoinFactory]):
         self._condition = (
             None if factory.condition is None else JoinCondition(factory.condition, factory.input_rows, self.where)
         )
-        self._results = JoinResults(factory, context.batch_rows, self.emit)
+        self._results = JoinResults(factory.rows, factory.input_rows, factory.gives, context.batch_rows, self.emit)
 
     # -- rows
 

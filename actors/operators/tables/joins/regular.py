@@ -51,7 +51,7 @@ class RegularJoinOperator(TableOperator[RegularJoinFactory]):
         self._condition = (
             None if factory.condition is None else JoinCondition(factory.condition, factory.input_rows, self.where)
         )
-        self._results = JoinResults(factory, context.batch_rows, self.emit)
+        self._results = JoinResults(factory.rows, factory.input_rows, factory.gives, context.batch_rows, self.emit)
 
     # -- rows
 

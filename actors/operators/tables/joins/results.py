@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pyarrow as pa
 
 from actors.operators.tables.changes import Kinds
 from flinkray.tables.types.arrow import stored_schema, to_arrow
-from flinkray.transformations.operator_factories import TableFactory
+from flinkray.tables.types.logical import RowType
+from flinkray.types.changelogs import Changes
 from flinkray.types.rows import RowKind
 
 _INSERT, _BEFORE, _DELETE = (each.value for each in (RowKind.INSERT, RowKind.UPDATE_BEFORE, RowKind.DELETE))
@@ -19,18 +20,26 @@ class JoinResults:
     """Gathers results and emits them in batches of at least `rows`; the rest when it is flushed.
 
     Args:
-        factory: says what the results are, and what they are announced to do.
+        results: their columns.
+        inputs: the columns of the left and of the right.
+        gives: what results are announced to do.
         rows: how many make a batch.
         emit: takes rows and their kinds.
     """
 
-    def __init__(self, factory: TableFactory, rows: int, emit: Callable[[pa.RecordBatch, Kinds | None], None]) -> None:
-        self._schema = stored_schema(factory.rows)
-        self._types = [to_arrow(each) for rows in factory.input_rows for each in rows.types]
-        self._widths = [len(rows.fields) for rows in factory.input_rows]
+    def __init__(
+        self,
+        results: RowType,
+        inputs: Sequence[RowType],
+        gives: Changes,
+        rows: int,
+        emit: Callable[[pa.RecordBatch, Kinds | None], None],
+    ) -> None:
+        self._schema = stored_schema(results)
+        self._types = [to_arrow(each) for side in inputs for each in side.types]
+        self._widths = [len(side.fields) for side in inputs]
         self._emit = emit
         self._rows = rows
-        gives = factory.gives
         # Where no deletes are announced a row that goes is one that is not updated any more, as a filter has it.
         self._taken = _DELETE if gives.deletes or not gives.before else _BEFORE
         self._batches: list[pa.RecordBatch] = []
