@@ -12,17 +12,10 @@ from actors.operators.tables.joins.lookup import LookupJoinOperator
 from flinkray.batches.batch import Batch
 from flinkray.connectors.lookup import LookupReader, LookupTable
 from flinkray.errors import TypeMismatchError
-from flinkray.tables.binding.binder import bind_query, execute_ddl
-from flinkray.tables.catalog import Catalog
-from flinkray.tables.lowering.contract import Unexecutable
-from flinkray.tables.lowering.lowering import PlanLowering
 from flinkray.tables.plans.expressions import Call, Column
-from flinkray.tables.plans.rules.order import optimized
 from flinkray.tables.types.arrow import stored_schema
 from flinkray.tables.types.logical import BIGINT, BOOLEAN, INT, ROW, STRING
-from flinkray.transformations.operator_factories import DropFactory
 from flinkray.transformations.table_join_factories import LookupJoinFactory
-from flinkray.transformations.transformation import PhysicalTransformation
 from flinkray.types.changelogs import Changes
 from flinkray.types.records import Kind
 from tests.support.operators import OperatorHarness
@@ -136,20 +129,3 @@ def test_rows_of_other_columns_are_refused() -> None:
 
     with harness(Strange([])) as operator, pytest.raises(TypeMismatchError, match=r"asked for \['name', 'size'\]"):
         push(operator, (1, "a"))
-
-
-def test_a_join_as_of_a_processing_time_asks_the_table() -> None:
-    catalog = Catalog()
-    execute_ddl(catalog, "CREATE TABLE t (n INT, k STRING, p AS PROCTIME())")
-    execute_ddl(catalog, "CREATE TABLE d (name STRING, size BIGINT)")
-    sql = "SELECT n, size FROM t LEFT JOIN d FOR SYSTEM_TIME AS OF t.p ON k = name AND size > 3"
-    plan = optimized(bind_query(catalog, sql))
-    path = ("default_catalog", "default_database")
-    streams = {(*path, "t"): PhysicalTransformation(name="t", factory=DropFactory(("x",)))}
-    lowered = PlanLowering(streams, lookups={(*path, "d"): Rows([])}).of(plan).inputs[0]
-    assert isinstance(lowered, PhysicalTransformation)
-    assert isinstance(lowered.factory, LookupJoinFactory)
-    assert lowered.factory.keys == ((1, 0),)
-    with pytest.raises(Unexecutable) as caught:
-        PlanLowering(streams).of(plan)
-    assert "a table can be joined that can be asked" in caught.value.reason
