@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import enum
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -78,6 +78,7 @@ from flinkray.connectors.files.commits import AbandonedFiles, FileCommittable
 from flinkray.connectors.hybrid.messages import HybridEnumeratorState, HybridSplit
 from flinkray.connectors.kafka.enumerator import KafkaEnumeratorState, KafkaSplit
 from flinkray.connectors.kafka.transactions.coordinators import KafkaTransaction
+from flinkray.connectors.lookup import LookupReader, LookupTable
 from flinkray.connectors.postgres.changes.enumerator import ChangesEnumeratorState
 from flinkray.connectors.postgres.changes.settings import ChangesSettings, SplitKey
 from flinkray.connectors.postgres.changes.splits import LogSplit, Piece, SnapshotSplit
@@ -122,6 +123,7 @@ from flinkray.transformations.table_factories import (
     SortFactory,
 )
 from flinkray.transformations.table_join_factories import (
+    LookupJoinFactory,
     RegularJoinFactory,
     SetOperationFactory,
     TableIntervalJoinFactory,
@@ -151,6 +153,11 @@ WORDS = pa.schema({"key": pa.int64(), "n": pa.int64(), "word": pa.string()})
 ODD = OutputTag("odd")
 RECORD_TYPE = RecordType(Kind.ROW, ROWS.schema)
 SQL_ROW = ROW(("is_open", BOOLEAN))
+
+
+class _AskedTable(LookupTable):
+    def reader(self, keys: Sequence[str], columns: Sequence[str]) -> LookupReader:
+        raise NotImplementedError
 
 
 def examples() -> dict[str, Any]:
@@ -257,6 +264,15 @@ def examples() -> dict[str, Any]:
             ),
             TemporalJoinFactory(
                 input_rows=(SQL_ROW,) * 2, rows=SQL_ROW, takes=(INSERTS,) * 2, kind="LEFT", keys=((0, 0),), times=(1, 1)
+            ),
+            LookupJoinFactory(
+                input_rows=(SQL_ROW,),
+                rows=SQL_ROW,
+                takes=(INSERTS,),
+                table=_AskedTable(),
+                table_rows=SQL_ROW,
+                kind="INNER",
+                keys=((0, 0),),
             ),
             SetOperationFactory(input_rows=(SQL_ROW,) * 2, rows=SQL_ROW, takes=(INSERTS,) * 2, kind="EXCEPT", all=True),
             RegularJoinFactory(
