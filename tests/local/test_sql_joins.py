@@ -10,7 +10,7 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from flinkray import Row, StreamExecutionEnvironment
+from flinkray import Row, StreamExecutionEnvironment, WatermarkStrategy
 from tests.support.jobs import environment
 
 QUERIES = (
@@ -65,6 +65,21 @@ def test_a_join_gives_its_final_rows_in_batch_mode(sql: str) -> None:
     t, u = tables(sql)
     query = environment({"execution.runtime-mode": "batch"}).sql(sql, t=t, u=u)
     assert Counter(map(tuple, query.execute_and_collect())) == by_duckdb(sql, t, u)
+
+
+def test_a_join_within_an_interval_gives_inserts_alone(env: StreamExecutionEnvironment) -> None:
+    sql = "SELECT t.n, u.m FROM t FULL JOIN u ON t.a = u.b AND t.ts BETWEEN u.us - {0} AND u.us + {1} AND t.n <> u.m"
+    times = [pa.array([random.Random(seed).randrange(60) for seed in range(start, start + 40)]) for start in (0, 40)]
+    numbers = pa.array(range(40))
+    t = pa.table({"a": pa.array([each % 3 for each in range(40)]), "n": numbers, "ts": times[0]})
+    u = pa.table({"b": pa.array([each % 4 for each in range(40)]), "m": numbers, "us": times[1]})
+    streams = {}
+    for name, rows, time in (("t", t, "ts"), ("u", u, "us")):
+        typed = rows.set_column(2, time, rows[time].cast(pa.timestamp("ms")))
+        strategy = WatermarkStrategy.for_bounded_out_of_orderness(60).with_timestamp_assigner(time)
+        streams[name] = env.from_arrow(typed).assign_timestamps_and_watermarks(strategy)
+    found = env.sql(sql.format("INTERVAL '0.005' SECOND", "INTERVAL '0.010' SECOND"), **streams)
+    assert Counter(map(tuple, found.execute_and_collect())) == by_duckdb(sql.format(5, 10), t, u)
 
 
 def test_collections_are_unnested_beside_their_rows(env: StreamExecutionEnvironment) -> None:
