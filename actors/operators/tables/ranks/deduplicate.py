@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from actors.columns.ordering import order_by
+from actors.columns.ordering import distinct, order_by
 from actors.columns.take import take
 from actors.keys.index import Ids
 from actors.operators.tables.changes import Flags, Kinds, changed_rows, differ
@@ -15,6 +15,7 @@ from actors.protocol.elements import CheckpointOptions
 from actors.state.snapshots.snapshot import OperatorSnapshot, RestoredState
 from flinkray.batches.numpy_arrays import as_numpy, from_numpy
 from flinkray.transformations.table_factories import DeduplicateFactory
+from flinkray.types.records import MAX_TIMESTAMP, Timestamp
 
 _STATE = "rows"
 _WRITTEN = "written"
@@ -44,6 +45,8 @@ class DeduplicateOperator(TableOperator[DeduplicateFactory]):
         self._store.add(keys[won], new, written=self.now())
         replaced = np.zeros(len(keys), np.int64)
         replaced[places] = np.arange(len(places))
+        if self.context.is_batch:
+            return
         # Where there was no row before, any one stands for it.
         old = take(before, from_numpy(replaced[won])) if before.num_rows else new
         self.emit(*changed_rows(old, new, had[won], np.ones(len(won), np.bool_), with_before=self.factory.gives.before))
@@ -69,6 +72,18 @@ class DeduplicateOperator(TableOperator[DeduplicateFactory]):
         if old is None or new is None:
             return np.full(before.num_rows, self.factory.keeps_last)
         return (new >= old) & differ(before, after) if self.factory.keeps_last else new < old
+
+    def end_keys(self) -> None:
+        """In batch mode: gives the row of each key."""
+        _, slots = self._store.of_keys(distinct(self._store.live_keys()))
+        for first in range(0, len(slots), self.context.batch_rows):
+            self.emit(self._store.take(slots[first : first + self.context.batch_rows]))
+        self._store.remove(slots)
+
+    def on_watermark(self, timestamp: Timestamp) -> None:
+        if self.context.is_batch and timestamp == MAX_TIMESTAMP:
+            self.end_keys()
+        super().on_watermark(timestamp)
 
     def _expire(self) -> None:
         before = self.expires_before

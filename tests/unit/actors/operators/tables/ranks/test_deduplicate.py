@@ -14,7 +14,7 @@ from flinkray.tables.types.logical import INT, ROW, STRING, TIMESTAMP
 from flinkray.transformations.table_factories import DeduplicateFactory
 from flinkray.types.changelogs import INSERTS, Changes
 from flinkray.types.keys import ColumnKey
-from flinkray.types.records import Millis
+from flinkray.types.records import MAX_TIMESTAMP, Millis
 from tests.support.operators import OperatorHarness
 from tests.support.tables import Change, changes_as_batch, changes_of, fold, fold_by_key
 
@@ -70,3 +70,14 @@ def test_keys_whose_row_was_not_written_for_its_time_to_live_begin_anew() -> Non
         harness.advance(60)
         harness.push(changes_as_batch([(0, ("a", None, 4)), (0, ("b", None, 5))], SCHEMA))
         assert [row["n"] for row in harness.output.dicts] == [1, 2, 4, 5]
+
+
+def test_in_batch_mode_the_row_of_each_key_is_given_at_the_end() -> None:
+    made = factory(gives=INSERTS)
+    with OperatorHarness(DeduplicateOperator(made), keys=(ColumnKey(("k",)),), is_batch=True) as harness:
+        for n in range(3):
+            harness.push(changes_as_batch([(0, ("a", None, n)), (0, ("b", None, -n))], SCHEMA))
+        assert harness.output.rows == []
+        harness.watermark(MAX_TIMESTAMP)
+        assert [row["n"] for row in harness.output.dicts] == [2, -2]
+        assert all(batch.kinds is None for batch in harness.output.batches)
