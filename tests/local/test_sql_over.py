@@ -28,7 +28,7 @@ WINDOWS = (
 )
 CALLS = (
     "COUNT(*)", "COUNT(a)", "SUM(a)", "SUM(x)", "SUM(d)", "MIN(word)", "MAX(d)", "MAX(ts)", "AVG(d)",
-    "COUNT(DISTINCT a)", "SUM(a + 1) FILTER (WHERE n > 20)",
+    "COUNT(DISTINCT a)", "SUM(a + 1) FILTER (WHERE n > 20)", "STDDEV_SAMP(x / 1E12)",
 )  # fmt: skip
 RANKS = (
     "ROW_NUMBER()", "RANK()", "DENSE_RANK()", "PERCENT_RANK()", "CUME_DIST()", "NTILE(4)", "LAG(n)", "LAG(a, 2, 7)",

@@ -79,6 +79,10 @@ def _check(call: WindowCall, order: tuple[SortKey, ...], plan: Window, is_batch:
     name, frame = call.function, call.frame
     if name not in _AGGREGATES | _RUNNING | _OF_WHOLE_KEYS:
         raise Unexecutable(plan, f"{name} has no operator yet that computes it over a window")
+    if call.filter is not None and name not in _AGGREGATES:
+        raise Unexecutable(plan, f"{name} takes no FILTER")
+    if call.ignore_nulls is (name not in ("FIRST_VALUE", "LAST_VALUE")):
+        raise Unexecutable(plan, "FIRST_VALUE and LAST_VALUE ignore NULLs, as in Flink, and other functions do not")
     if not all(isinstance(each, Constant) for each in call.arguments[name not in ("NTILE",) :]):
         raise Unexecutable(plan, f"{name} takes what follows its first argument as constants")
     if frame is None:
@@ -96,8 +100,6 @@ def _check(call: WindowCall, order: tuple[SortKey, ...], plan: Window, is_batch:
         return
     if frame.start.direction != "PRECEDING" or frame.end.direction != "CURRENT ROW":
         raise Unexecutable(plan, "on a stream a frame begins with rows PRECEDING, and ends with the CURRENT ROW")
-    if call.distinct and frame.start.offset is None:
-        raise Unexecutable(plan, "DISTINCT on a stream is over so many rows, or so much time, PRECEDING")
 
 
 def _with_columns(plan: Window) -> Plan:

@@ -43,12 +43,15 @@ class Arrangement:
         self.peer_end = _ends(self.is_peer_begin)
         self.rows = rows
         self.due = self.ages == DUE
+        self._frames: dict[Frame, tuple[Indices, Indices]] = {}
 
     def frame(self, frame: Frame) -> tuple[Indices, Indices]:
         """The range [begin, end) of the rows that each row sees."""
-        begin = self._bound(frame.start, frame.unit, is_end=False)
-        end = self._bound(frame.end, frame.unit, is_end=True)
-        return begin, np.maximum(begin, np.minimum(end, self.end))
+        if frame not in self._frames:
+            begin = self._bound(frame.start, frame.unit, is_end=False)
+            end = self._bound(frame.end, frame.unit, is_end=True)
+            self._frames[frame] = (begin, np.maximum(begin, np.minimum(end, self.end)))
+        return self._frames[frame]
 
     def _bound(self, bound: FrameBound, unit: str, *, is_end: bool) -> Indices:
         if bound.offset is None:

@@ -141,7 +141,7 @@ def carried_parts(call: WindowCall) -> tuple[Part, ...]:
     if call.function in RUNNING_RANKS:
         return (_COUNT,)
     frame = call.frame
-    if frame is None or call.distinct or frame.start.direction != "PRECEDING" or frame.start.offset is not None:
+    if frame is None or frame.start.direction != "PRECEDING" or frame.start.offset is not None:
         return ()
     return parts_of(call) if frame.end.direction == "CURRENT ROW" else ()
 

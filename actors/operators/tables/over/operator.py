@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cache
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from actors.columns.ordering import distinct
+from actors.columns.ordering import differs_from_previous, distinct, order_by
 from actors.columns.take import take
-from actors.keys.index import Ids
+from actors.keys.index import Ids, KeyIndex
 from actors.operators.tables.over.arrangement import CARRIED, DUE, FORMER, Arrangement, offset_of
 from actors.operators.tables.over.calls import (
     RUNNING_RANKS,
@@ -30,11 +29,13 @@ from actors.operators.tables.ranks.sort_codes import Codes, sort_codes
 from actors.operators.tables.ranks.waiting import WaitingOperator, times_of
 from actors.operators.tables.rows.row_store import Numbers, RowStore
 from flinkray.batches.numpy_arrays import as_numpy, from_numpy
-from flinkray.tables.plans.expressions import SortKey, WindowCall
+from flinkray.tables.plans.expressions import Column, SortKey, WindowCall
+from flinkray.tables.types.arrow import to_arrow
 from flinkray.transformations.table_factories import OverFactory
 
 _CARRIED = "sums"
 _FORMER = "rows"
+_SEEN = "values"
 _WRITTEN = "written"
 _VALUE = "value"
 _SUM = "sum"
@@ -51,12 +52,24 @@ class OverOperator(WaitingOperator[OverFactory]):
 
     def __init__(self, factory: OverFactory) -> None:
         super().__init__(factory, factory.time)
-        parts = [part for call in factory.calls for part in carried_parts(call)]
-        fields = [(str(number), part.type) for number, part in enumerate(parts)]
-        self._carried = RowStore(pa.schema(fields), {_WRITTEN: Numbers(np.int64)})
-        self._former = RowStore(self.input_schemas[0], {_WRITTEN: Numbers(np.int64), _VALUE: Numbers(np.int64)})
+        parts = [(self._text(call), part) for call in factory.calls for part in carried_parts(call)]
+        written = {_WRITTEN: Numbers(np.int64)}
+        self._carried = RowStore(pa.schema([(name, part.type) for name, part in parts]), written)
+        self.seen = {
+            call: RowStore(pa.schema([(self._text(call), to_arrow(call.arguments[0].type))]), written)
+            for call in factory.calls
+            if call.distinct and carried_parts(call)
+        }
+        """Of calls of distinct values, those that each key has had."""
+        self._former = RowStore(self.input_schemas[0], {**written, _VALUE: Numbers(np.int64)})
         self._rows_back = max(map(_rows_back, factory.calls), default=0)
         self._range_back = max(map(_range_back, factory.calls), default=-1)
+
+    def _text(self, call: WindowCall) -> str:
+        """By which what is kept for a call is told from what is kept for others."""
+        names = self.input_schemas[0].names
+        read = [names[each.index] for each in (*call.arguments, call.filter) if isinstance(each, Column)]
+        return f"{call.function}({'DISTINCT ' if call.distinct else ''}{', '.join(read)})"
 
     def process_due(self, keys: Ids, rows: pa.RecordBatch) -> None:
         self._expire()
@@ -99,6 +112,9 @@ class OverOperator(WaitingOperator[OverFactory]):
 
     def _keep(self, due: _Due, parts: Sequence[pa.Array]) -> None:
         now = self.now()
+        for call, (keys, values) in due.new_values.items():
+            store = self.seen[call]
+            store.add(keys, pa.RecordBatch.from_arrays([values], schema=store.schema), written=now)
         if self._carried.schema.names:
             self._carried.remove(due.carried)
             rows = pa.RecordBatch.from_arrays(list(parts), schema=self._carried.schema)
@@ -126,12 +142,13 @@ class OverOperator(WaitingOperator[OverFactory]):
     def _expire(self) -> None:
         before = self.expires_before
         if before is not None:
-            for store in (self._carried, self._former):
+            for store in (self._carried, self._former, *self.seen.values()):
                 store.remove(store.sweep(_WRITTEN, before))
 
     @property
     def _stores(self) -> Mapping[str, RowStore]:
-        return {**super()._stores, _CARRIED: self._carried, _FORMER: self._former}
+        seen = {f"{_SEEN} {number}": store for number, store in enumerate(self.seen.values())}
+        return {**super()._stores, _CARRIED: self._carried, _FORMER: self._former, **seen}
 
 
 class _Due:
@@ -150,14 +167,18 @@ class _Due:
         former_values = operator._former.numbers(_VALUE)[self.former]
         self.values = np.concatenate([none, former_values, operator.values_of(rows)])
         self.arranged = Arrangement(places, ages, codes, self.values)
-        self.column = cache(self._column)
+        self._columns: dict[int, pa.Array] = {}
+        self.new_values: dict[WindowCall, tuple[Ids, pa.Array]] = {}
+        """Of calls of distinct values, those that keys have for the first time."""
 
-    def _column(self, number: int) -> pa.Array:
+    def column(self, number: int) -> pa.Array:
         """A column of the rows as they are arranged."""
-        column = self.rows.column(number)
-        (former,) = self._operator._former.take(self.former, [number]).columns
-        all_rows = pa.concat_arrays([pa.nulls(len(self.carried), column.type), former, column])
-        return all_rows.take(from_numpy(self.arranged.order))
+        if number not in self._columns:
+            column = self.rows.column(number)
+            (former,) = self._operator._former.take(self.former, [number]).columns
+            all_rows = pa.concat_arrays([pa.nulls(len(self.carried), column.type), former, column])
+            self._columns[number] = all_rows.take(from_numpy(self.arranged.order))
+        return self._columns[number]
 
     def results(self, call: WindowCall, first: int) -> tuple[pa.Array, list[pa.Array]]:
         """The result of each row as they are arranged, and what its carried parts have come to for each key.
@@ -177,13 +198,30 @@ class _Due:
         if call.frame is None:
             return share(call, arranged), []
         begin, end = arranged.frame(call.frame)
-        if call.distinct:
+        if call.distinct and not carried_parts(call):
             return finished(call, distinct_parts(call, argument, arranged, begin, end)), []
+        if call.distinct:
+            argument = self._first_of_each(call, argument)
         parts = [(part.how, part.of(argument)) for part in parts_of(call)]
         if carried_parts(call):
             found, totals = self._running(parts, first, (begin, end))
             return finished(call, found), totals
         return finished(call, [reduced(how, added, begin, end) for how, added in parts]), []
+
+    def _first_of_each(self, call: WindowCall, argument: pa.Array) -> pa.Array:
+        """An argument, NULL where the row's key has had the value before."""
+        store, arranged = self._operator.seen[call], self.arranged
+        places, slots = store.of_keys(self.keys)
+        both = pa.concat_arrays([store.take(slots).column(0), argument])
+        values = KeyIndex().ids(pa.RecordBatch.from_arrays([both], names=["value"]))
+        keys = np.concatenate([places, arranged.keys])
+        order = order_by(keys, values)
+        is_first = np.empty(len(order), np.bool_)
+        is_first[order] = differs_from_previous(keys[order]) | differs_from_previous(values[order])
+        is_new = is_first[len(slots) :] & as_numpy(argument.is_valid())
+        new = np.flatnonzero(is_new)
+        self.new_values[call] = (self.keys[arranged.keys[new]], argument.take(from_numpy(new)))
+        return pc.if_else(from_numpy(is_new), argument, pa.scalar(None, argument.type))
 
     def _running(
         self, parts: Sequence[tuple[str, pa.Array]], first: int, frame: tuple[Ids, Ids]

@@ -165,13 +165,18 @@ def test_each_distinct_value_of_a_frame_counts_once() -> None:
         aggregate("COUNT", rows, distinct=True),
         aggregate("SUM", times, distinct=True),
         WindowCall("COUNT", (), BIGINT, frame=times),
+        aggregate("COUNT", FRAMES["all rows"], distinct=True),
+        aggregate("SUM", FRAMES["all times"], distinct=True),
     ]
     given, found = run(factory(calls), 5)
 
     def results(own: list[Any], place: int) -> Values:
         of_rows = {row[2] for row in in_frame(rows, own, place)} - {None}
         of_times = {row[2] for row in in_frame(times, own, place)} - {None}
-        return [len(of_rows), sum(of_times) if of_times else None, len(in_frame(times, own, place))]
+        so_far = {row[2] for row in own[: place + 1]} - {None}
+        in_time = {row[2] for row in in_frame(FRAMES["all times"], own, place)} - {None}
+        sums = [sum(each) if each else None for each in (of_times, in_time)]
+        return [len(of_rows), sums[0], len(in_frame(times, own, place)), len(so_far), sums[1]]
 
     assert Counter(found) == expected(given, results)
 
