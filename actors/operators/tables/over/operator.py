@@ -80,7 +80,7 @@ class OverOperator(WaitingOperator[OverFactory]):
             results, totals = due.results(call, len(parts))
             columns.append(results)
             parts += totals
-        found = pa.RecordBatch.from_arrays([*rows.columns, *due.in_order_of_arrival(columns)], schema=self.schema)
+        found = pa.RecordBatch.from_arrays(due.with_results(columns), schema=self.schema)
         for begin in range(0, found.num_rows, self.context.batch_rows):
             self.emit(found.slice(begin, self.context.batch_rows))
         if not self.context.is_batch:
@@ -239,12 +239,12 @@ class _Due:
             totals.append(reduced(how, values, arranged.begin[last], arranged.end[last]))
         return found, totals
 
-    def in_order_of_arrival(self, columns: Sequence[pa.Array]) -> list[pa.Array]:
-        """Columns of the rows as they are arranged, as columns of the rows that are due."""
-        arrived = np.empty(self.rows.num_rows, np.int64)
+    def with_results(self, columns: Sequence[pa.Array]) -> list[pa.Array]:
+        """The rows that are due, those of a key in their order, with columns of the rows as they are arranged."""
         places = np.flatnonzero(self.arranged.due)
-        arrived[self.arranged.order[places] - len(self.carried) - len(self.former)] = places
-        return [column.take(from_numpy(arrived)) for column in columns]
+        numbers = self.arranged.order[places] - len(self.carried) - len(self.former)
+        results = [column.take(from_numpy(places)) for column in columns]
+        return [*take(self.rows, from_numpy(numbers)).columns, *results]
 
 
 def range_values(column: pa.Array, key: SortKey) -> Ids:

@@ -157,6 +157,9 @@ def test_ranks_and_neighbours_go_on_from_former_rows() -> None:
         return [place + 1, times.index(time) + 1, len(set(times[: place + 1])), *lags]
 
     assert Counter(found) == expected(given, results)
+    for key in {row[0] for row in found}:
+        numbers = [row[6] for row in found if row[0] == key]
+        assert numbers == sorted(numbers)  # the rows of a key come in their order
 
 
 def test_each_distinct_value_of_a_frame_counts_once() -> None:
