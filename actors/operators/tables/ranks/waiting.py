@@ -16,13 +16,14 @@ from actors.operators.tables.changes import Kinds
 from actors.operators.tables.operator import Factory, TableOperator
 from actors.operators.tables.rows.row_store import Numbers, RowStore
 from actors.protocol.elements import CheckpointOptions
-from actors.state.snapshots.snapshot import OperatorSnapshot, RestoredState
+from actors.state.snapshots.snapshot import ListMode, OperatorSnapshot, RestoredState
 from flinkray.batches.numpy_arrays import as_numpy, from_numpy
 from flinkray.execution import LATE_RECORDS_DROPPED
 from flinkray.types.records import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp
 
 _WAITING = "waiting"
 _TIME = "time"
+_WATERMARK = "watermark"
 _UNITS_PER_MS = {"ms": 1, "us": 1_000, "ns": 1_000_000}
 
 
@@ -73,7 +74,7 @@ class WaitingOperator(TableOperator[Factory]):
             self._earliest = min(self._earliest, int(times.min()))
 
     def on_watermark(self, timestamp: Timestamp) -> None:
-        self._watermark = timestamp
+        self._watermark = max(self._watermark, timestamp)
         if self.context.is_batch:
             if timestamp == MAX_TIMESTAMP:
                 self.end_keys()
@@ -105,9 +106,16 @@ class WaitingOperator(TableOperator[Factory]):
         self.forget_unused_of(list(self._stores.values()))
 
     def snapshot_state(self, checkpoint_id: int, options: CheckpointOptions) -> OperatorSnapshot | None:
-        return self.snapshot(self._stores)
+        snapshot = self.snapshot(self._stores)
+        if self._watermark > MIN_TIMESTAMP:
+            snapshot = snapshot or OperatorSnapshot()
+            snapshot.add_list(_WATERMARK, [self._watermark], ListMode.UNION)
+        return snapshot
 
     def initialize_state(self, restored: RestoredState | None) -> None:
         self.restore(restored, self._stores)
+        if restored is not None:
+            # What was late stays late; subtasks had the watermarks of their inputs, of which the lowest holds for all.
+            self._watermark = min(restored.items(_WATERMARK), default=int(MIN_TIMESTAMP))
         times = self._waiting.numbers(_TIME)[: len(self._waiting)]
         self._earliest = int(times.min(initial=int(MAX_TIMESTAMP)))

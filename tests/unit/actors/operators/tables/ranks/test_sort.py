@@ -62,6 +62,17 @@ def test_a_row_that_comes_after_its_watermark_is_dropped_and_counted() -> None:
         assert harness.context.metrics.counters[LATE_RECORDS_DROPPED] == 2
 
 
+def test_a_row_that_was_late_is_late_after_a_restore() -> None:
+    made = factory()
+    subtasks = Subtasks(lambda: SortOperator(made), (None,))
+    subtasks.watermark(20)
+    subtasks = subtasks.rescaled(1)
+    subtasks.watermark(5)
+    pushed(subtasks, [(20, 1), (21, 2)], made)
+    subtasks.watermark(30)
+    assert [row.n for row, _ in subtasks.take()] == [2]
+
+
 def test_in_batch_mode_all_rows_come_at_the_end() -> None:
     made = factory(time=None)
     with OperatorHarness(SortOperator(made), is_batch=True) as harness:
