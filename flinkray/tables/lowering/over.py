@@ -85,6 +85,9 @@ def _check(call: WindowCall, order: tuple[SortKey, ...], plan: Window, is_batch:
         raise Unexecutable(plan, "FIRST_VALUE and LAST_VALUE ignore NULLs, as in Flink, and other functions do not")
     if not all(isinstance(each, Constant) for each in call.arguments[name not in ("NTILE",) :]):
         raise Unexecutable(plan, f"{name} takes what follows its first argument as constants")
+    numbers = [each.value for each in call.arguments[name in ("LAG", "LEAD") :][:1] if isinstance(each, Constant)]
+    if name in ("LAG", "LEAD", "NTILE") and any(each is None or each < (name == "NTILE") for each in numbers):
+        raise Unexecutable(plan, f"{name} takes a number of {'parts, from 1' if name == 'NTILE' else 'rows, from 0'}")
     if frame is None:
         if name in _OF_WHOLE_KEYS and not is_batch:
             raise Unexecutable(plan, f"{name} needs rows that come later, and so batch mode")

@@ -8,6 +8,7 @@ import pyarrow as pa
 from actors.columns.ordering import differs_from_previous, distinct, order_by
 from actors.columns.take import take
 from actors.keys.index import Ids
+from actors.operators.contract.operator import OperatorContext, Output
 from actors.operators.tables.changes import Flags, Kinds, differ, weights_of
 from actors.operators.tables.operator import TableOperator
 from actors.operators.tables.ranks.rank_changes import RowChanges, changes_by_rank, changes_by_row
@@ -40,13 +41,21 @@ class RankOperator(TableOperator[RankFactory]):
         is_numbered = factory.kind == "ROW_NUMBER"
         self._is_by_rank = is_numbered and (factory.has_number or factory.first == factory.last)
         self._may_drop_at_once = is_numbered and not self._keeps_all
+        self._takes_first_to_come = self._may_drop_at_once and not factory.order and not factory.latest_first
         self._clear()
+
+    def setup(self, context: OperatorContext, output: Output) -> None:
+        super().setup(context, output)
+        self._takes_first_to_come &= not any(context.keys)
 
     def _clear(self) -> None:
         self._store = RowStore(self.input_schemas[0], {_RANK: Numbers(np.int64), _WRITTEN: Numbers(np.int64)})
 
     def process_rows(self, rows: pa.RecordBatch, keys: Ids, kinds: Kinds | None, input_index: int) -> None:
         self._expire()
+        if self._takes_first_to_come:
+            self._take_first(rows)
+            return
         ranking = _Ranking(self._store, rows, keys)
         if self._may_drop_at_once:
             ranking = ranking.of(self._may_enter(ranking))
@@ -59,6 +68,16 @@ class RankOperator(TableOperator[RankFactory]):
         if not self.context.is_batch:
             self._emit_changes(ranking, now)
         self._keep(ranking, now)
+
+    def _take_first(self, rows: pa.RecordBatch) -> None:
+        """Without order and keys the next row has the next rank, and those that have one keep it."""
+        former = len(self._store)
+        rows = rows.slice(0, max(0, self.factory.last - former))
+        ranks = former + 1 + np.arange(rows.num_rows)
+        self._store.add(np.zeros(rows.num_rows, np.int64), rows, rank=ranks, written=self.now())
+        given = np.flatnonzero(self._given(ranks))
+        if not self.context.is_batch:
+            self.emit(self._numbered(take(rows, from_numpy(given)), ranks[given]))
 
     # -- which rows there are
 

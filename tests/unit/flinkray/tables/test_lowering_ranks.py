@@ -200,6 +200,8 @@ def test_calls_over_one_window_are_one_operator(sql: str, time: int | None, func
         (over("COUNT(*)", "ORDER BY ts ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING"), "ends with the CURRENT ROW"),
         (over("FIRST_VALUE(id) RESPECT NULLS"), "ignore NULLs, as in Flink"),
         (over("LAG(id) IGNORE NULLS"), "ignore NULLs, as in Flink"),
+        (over("LAG(id, -1)"), "LAG takes a number of rows, from 0"),
+        (over("NTILE(0)"), "NTILE takes a number of parts, from 1"),
         (over("COLLECT(id)"), "COLLECT has no operator yet"),
         (over("LAG(id, 1, id)"), "LAG takes what follows its first argument as constants"),
         (over("COUNT(*)").replace("FROM t", "FROM c"), "takes rows that are only added"),

@@ -126,6 +126,16 @@ def test_a_row_that_can_no_more_be_among_the_first_changes_nothing_and_is_not_ke
         assert len(harness.operator._store) == 3  # type: ignore[attr-defined]
 
 
+@pytest.mark.parametrize("is_batch", [False, True])
+def test_without_order_and_keys_the_first_rows_to_come_are_given(is_batch: bool) -> None:
+    made = factory(order=(), first=3, last=30, has_number=True)
+    with OperatorHarness(RankOperator(made), is_batch=is_batch) as harness:
+        for begin in range(0, 60, 12):
+            harness.push(changes_as_batch([(0, ("x", 1, None, n, None)) for n in range(begin, begin + 12)], SCHEMA))
+        harness.watermark(MAX_TIMESTAMP)
+        assert [(row["n"], row["r"]) for row in harness.output.dicts] == [(n, n + 1) for n in range(2, 30)]
+
+
 def test_an_update_that_changes_no_row_among_the_first_gives_nothing() -> None:
     row = ("x", 5, "a", 1, None)
     for options in ({"has_number": True}, {"last": 1, "latest_first": True}, {"kind": "RANK"}):
