@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 
 from msgspec.structs import replace
@@ -13,6 +14,8 @@ from flinkray.tables.plans.nodes import Project, Window
 from flinkray.tables.types.logical import INTEGERS, TIMESTAMPS, TimestampType
 from flinkray.transformations.table_factories import OverFactory
 from flinkray.transformations.transformation import Transformation
+
+logger = logging.getLogger(__name__)
 
 _AGGREGATES = frozenset({"COUNT", "SUM", "AVG", "MIN", "MAX", "FIRST_VALUE", "LAST_VALUE"}) | frozenset(
     {"STDDEV_POP", "STDDEV_SAMP", "VAR_POP", "VAR_SAMP"}
@@ -49,6 +52,8 @@ def _one_window(plan: Window, lowering: Lowering, before: bool) -> Transformatio
     if not lowering.input_changes(plan, before)[0].is_insert_only:
         raise Unexecutable(plan, "on a stream it takes rows that are only added, and these are updated or deleted")
     rows = plan.row_type
+    if not (lowering.options.is_batch or lowering.options.state_ttl_ms):
+        _warn_of_growth(plan)
     factory = OverFactory(
         input_rows=(plan.input.row_type,),
         rows=rows,
@@ -61,6 +66,16 @@ def _one_window(plan: Window, lowering: Lowering, before: bool) -> Transformatio
     names = ", ".join(rows.names[each] for each in keys)
     functions = ", ".join(call.function for call in plan.calls)
     return lowering.operator("OverAggregate", f"{functions} over [{names}]", plan, factory, [keys], before)
+
+
+def _warn_of_growth(plan: Window) -> None:
+    for call in plan.calls:
+        if call.distinct and call.frame is not None and call.frame.start.offset is None:
+            logger.warning(
+                "%s(DISTINCT) over all rows of a key so far keeps all values it has seen for as long as the job runs; "
+                "give state a time to live, table.exec.state.ttl, or the frame a beginning",
+                call.function,
+            )
 
 
 def _time_of(plan: Window, order: tuple[SortKey, ...]) -> int | None:

@@ -20,10 +20,10 @@ from actors.keys.index import KeyIndex
 from actors.operators.calc.values.decimals import divide
 from actors.operators.tables.over.arrangement import Arrangement
 from actors.operators.tables.over.reductions import reduced
-from flinkray.batches.numpy_arrays import as_numpy, from_numpy
+from flinkray.batches.numpy_arrays import from_numpy
 from flinkray.tables.plans.expressions import BoundExpression, Column, Constant, WindowCall
 from flinkray.tables.types.arrow import to_arrow
-from flinkray.tables.types.logical import DecimalType, LogicalType
+from flinkray.tables.types.logical import INTEGERS, DecimalType, LogicalType
 
 _WIDEST = 38
 _MOST_PAIRS = 1 << 18
@@ -61,9 +61,9 @@ def parts_of(call: WindowCall) -> tuple[Part, ...]:
     if name in EXTREMES:
         return (Part(EXTREMES[name], to_arrow(kind), lambda column: column),)
     if name in SPREADS:
-        doubles = _as(pa.float64())
-        squares = Part("sum", pa.float64(), lambda column: pc.multiply(doubles(column), doubles(column)))
-        return (Part("sum", pa.float64(), doubles), squares, _COUNT)
+        wide = pa.int64() if kind.root in INTEGERS else pa.float64()
+        squares = Part("sum", wide, lambda column: pc.multiply(column.cast(wide), column.cast(wide)))
+        return (Part("sum", wide, _as(wide)), squares, _COUNT)
     wide = _wide(kind)
     total = Part("sum", wide, _as(wide))
     return (total, _COUNT) if name == "AVG" else (total,)
@@ -81,31 +81,53 @@ def finished(call: WindowCall, parts: Sequence[pa.Array]) -> pa.Array:
     if call.function == "COUNT":
         return parts[0].fill_null(0)
     if call.function in SPREADS:
-        return _spread(call.function, *map(_as_doubles, parts)).cast(result, safe=False)
+        spread = _whole_spread if call.arguments[0].type.root in INTEGERS else _spread
+        return spread(call, *parts).cast(result, safe=False)
     if call.function == "AVG":
         return _mean(parts[0], parts[1], call.type).cast(result, safe=False)
     return parts[0] if parts[0].type == result else parts[0].cast(result, safe=False)  # whole numbers wrap
 
 
 def _mean(total: pa.Array, count: pa.Array, kind: LogicalType) -> pa.Array:
-    count = pc.if_else(pc.equal(count, 0), pa.scalar(None, pa.int64()), count)
+    count = _or_null(count)
     if not isinstance(kind, DecimalType):
         return pc.divide(total, count)
     found: pa.Array = divide(total, count.cast(pa.decimal128(19, 0)), kind)
     return found
 
 
-def _as_doubles(part: pa.Array) -> Any:
-    return as_numpy(part.cast(pa.float64()).fill_null(0.0))
+def _spread(call: WindowCall, total: pa.Array, squares: pa.Array, count: pa.Array) -> pa.Array:
+    """Variances and their roots from sums, which is how Flink computes them."""
+    count = _or_null(count)
+    variance = pc.divide(pc.subtract(squares, pc.divide(pc.multiply(total, total), count)), _divisor(call, count))
+    return _rooted(call, pc.if_else(pc.less(variance, 0), pa.scalar(0, variance.type), variance))
 
 
-def _spread(name: str, total: Any, squares: Any, count: Any) -> pa.Array:
-    """As Flink, which rewrites these aggregates to sums, has them."""
-    divisor = count - (1 if name.endswith("SAMP") else 0)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        variance = np.maximum((squares - total * total / count) / divisor, 0.0)
-    found = np.sqrt(variance) if name.startswith("STDDEV") else variance
-    return from_numpy(found, divisor <= 0)
+def _whole_spread(call: WindowCall, total: pa.Array, squares: pa.Array, count: pa.Array) -> pa.Array:
+    """Those of whole numbers are computed in their type."""
+    kind = to_arrow(call.arguments[0].type)
+
+    def wrapped(numbers: pa.Array) -> pa.Array:
+        return numbers.cast(kind, safe=False).cast(pa.int64())
+
+    count, total = _or_null(count), wrapped(total)
+    variance = pc.subtract(wrapped(squares), pc.divide(wrapped(pc.multiply(total, total)), count))
+    return _rooted(call, pc.divide(variance, _divisor(call, count)))
+
+
+def _rooted(call: WindowCall, variance: pa.Array) -> pa.Array:
+    if not call.function.startswith("STDDEV"):
+        return variance
+    return pc.sqrt(pc.if_else(pc.less(variance, 0), pa.scalar(0, variance.type), variance))
+
+
+def _divisor(call: WindowCall, count: pa.Array) -> pa.Array:
+    return _or_null(pc.subtract(count, 1)) if call.function.endswith("SAMP") else count
+
+
+def _or_null(count: pa.Array) -> pa.Array:
+    """A count by which something is divided; NULL where there is nothing."""
+    return pc.if_else(pc.equal(count, 0), pa.scalar(None, pa.int64()), count)
 
 
 def distinct_parts(

@@ -17,6 +17,7 @@ from flinkray.tables.plans.expressions import SortKey
 
 _LIMB = 32
 _MASK = (1 << _LIMB) - 1
+_TOO_LARGE = 10**38
 
 
 def reduced(how: str, column: pa.Array, begin: Indices, end: Indices) -> pa.Array:
@@ -111,5 +112,15 @@ def _decimal_sums(
         limbs.append(total & _MASK)
         carry = total >> _LIMB
     sums = np.stack([limbs[0] | limbs[1] << _LIMB, limbs[2] | limbs[3] << _LIMB], axis=1)
-    validity = from_numpy(~is_empty).buffers()[1]
+    validity = from_numpy(~(is_empty | _are_too_large(sums))).buffers()[1]
     return pa.Array.from_buffers(column.type, len(begin), [validity, pa.py_buffer(np.ascontiguousarray(sums))])
+
+
+def _are_too_large(numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+    """Whether numbers of 128 bits, given as their low and high halves, have more than 38 digits."""
+    low, high = numbers[:, 0].view(np.uint64), numbers[:, 1]
+    is_negative = high < 0
+    low, high = np.where(is_negative, ~low + np.uint64(1), low), np.where(is_negative, ~high + (low == 0), high)
+    most_high, most_low = divmod(_TOO_LARGE, 1 << 64)
+    found: npt.NDArray[np.bool_] = (high > most_high) | ((high == most_high) & (low >= np.uint64(most_low)))
+    return found

@@ -45,7 +45,14 @@ AGGREGATES: dict[str, tuple[str, int, LogicalType, Callable[[Values], Any]]] = {
     "FIRST_VALUE": ("FIRST_VALUE", 4, STRING, lambda values: values[0]),
     "LAST_VALUE": ("LAST_VALUE", 2, INT, lambda values: values[-1]),
     "VAR_POP": ("VAR_POP", 3, DOUBLE, statistics.pvariance),
+    "of integers": ("VAR_POP", 2, INT, lambda values: (sum(a * a for a in values) - _square(values)) // len(values)),
 }
+
+
+def _square(values: Values) -> int:
+    """As Flink has it, which divides whole numbers in between."""
+    total: int = sum(values) ** 2 // len(values)
+    return total
 
 
 def factory(calls: Sequence[WindowCall], **options: Any) -> OverFactory:
