@@ -1,4 +1,4 @@
-"""Calls OVER windows by SQL, in whole jobs in batch mode, against DuckDB."""
+"""Calls OVER windows by SQL, in whole jobs, against DuckDB."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
+import pytest
 
+from flinkray import WatermarkStrategy
 from tests.support.jobs import environment
-from tests.support.whole_jobs import rows_of
+from tests.support.whole_jobs import in_order, rows_of
 
 WINDOWS = (
     "PARTITION BY k ORDER BY a, n",
@@ -61,17 +63,35 @@ def data() -> pa.Table:
     return pa.table({"k": k, "a": a, "n": n, "x": x, "word": word, "ts": times, "d": decimals})
 
 
-def test_results_of_calls_over_windows_are_those_of_duckdb() -> None:
+TIMES = {
+    "all times": query(CALLS, "PARTITION BY k ORDER BY ts"),
+    "rows": query((*CALLS, "LAG(a)"), "PARTITION BY word ORDER BY ts ROWS BETWEEN 3 PRECEDING AND CURRENT ROW"),
+    "times": query(CALLS, "ORDER BY ts RANGE BETWEEN INTERVAL '15' SECOND PRECEDING AND CURRENT ROW"),
+    "ranks": query((*RANKS[:3], "LAG(n, 2)"), "PARTITION BY k ORDER BY ts"),
+}
+
+
+@pytest.mark.parametrize(("mode", "sqls"), [("batch", QUERIES), ("streaming", TIMES)], ids=["batch", "streaming"])
+def test_results_of_calls_over_windows_are_those_of_duckdb(mode: str, sqls: dict[str, str]) -> None:
     table = data()
-    env = environment({"execution.runtime-mode": "batch"})
-    stream = env.from_arrow(table)
-    queries = {name: stream.sql(sql.replace("FROM t", "FROM self")) for name, sql in QUERIES.items()}
+    env = environment({"execution.runtime-mode": mode, "flinkray.batch.target-rows": 40 if mode == "batch" else 5})
+    strategy = WatermarkStrategy.for_bounded_out_of_orderness(60_000).with_timestamp_assigner("ts")
+    stream = env.from_arrow(table, strategy).set_parallelism(1)
+    queries = {name: stream.sql(sql.replace("FROM t", "FROM self")) for name, sql in sqls.items()}
     found = {name: Counter(map(_rounded, rows)) for name, rows in rows_of(env, queries).items()}
     with duckdb.connect(config={"threads": 1}) as connection:
         connection.execute("SET default_null_order = 'nulls_first_on_asc_last_on_desc'")
         connection.register("t", table)
-        for name, sql in QUERIES.items():
+        for name, sql in sqls.items():
             assert found[name] == Counter(map(_rounded, connection.execute(sql).fetchall())), name
+
+
+def test_rows_of_a_stream_are_sorted_by_their_time() -> None:
+    env = environment({"flinkray.batch.target-rows": 5})
+    strategy = WatermarkStrategy.for_bounded_out_of_orderness(60_000).with_timestamp_assigner("ts")
+    stream = env.from_arrow(data(), strategy).set_parallelism(1)
+    times = [row.ts for row in in_order(stream.sql("SELECT ts FROM self ORDER BY ts"))]
+    assert times == sorted(data().column("ts").to_pylist())
 
 
 def _rounded(row: Any) -> tuple[Any, ...]:
