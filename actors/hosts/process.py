@@ -6,12 +6,12 @@ import contextlib
 import gc
 import os
 import socket
-import sys
 import threading
 import time
 import traceback
 from pathlib import Path
 
+from actors.hosts.frames import frames_of
 from actors.hosts.stack_sampler import StackSampler
 from actors.protocol.client_requests import (
     GetOutput,
@@ -65,17 +65,16 @@ def _figures() -> ProcessFigures:
 
 
 def _stacks() -> ThreadStacks:
-    frames = sys._current_frames()
     stacks = tuple(
-        ThreadStack(
-            thread.name,
-            thread.ident or 0,
-            thread.daemon,
-            "".join(traceback.format_stack(frames[thread.ident])) if thread.ident in frames else "",
-        )
+        ThreadStack(thread.name, thread.ident or 0, thread.daemon, _stack_of(thread.ident or 0))
         for thread in threading.enumerate()
     )
     return ThreadStacks(socket.gethostname(), os.getpid(), stacks)
+
+
+def _stack_of(ident: int) -> str:
+    frames = [traceback.FrameSummary(code.co_filename, line, code.co_name) for code, line in frames_of(ident)]
+    return "".join(traceback.StackSummary.from_list(reversed(frames)).format())
 
 
 def _outputs() -> dict[Path, bool]:

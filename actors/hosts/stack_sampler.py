@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 import time
 from collections.abc import Sequence
 from functools import lru_cache
-from types import CodeType, FrameType
+from types import CodeType
 
-from actors.hosts.stack_times import StackTimes, shortened, with_operators
-from actors.protocol.client_requests import StackSamples
+from actors.hosts.frames import frames_of
+from actors.hosts.stack_times import StackTimes, shortened
+from actors.protocol.client_requests import OPERATOR_MARK, StackSamples
 
 INTERVAL_S = 0.02
 _WINDOW_S = 5.0
@@ -24,9 +26,6 @@ _PAUSES = 120
 
 # More of one process are not looked at.
 MOST_THREADS = 256
-
-# The methods through which rows, watermarks and the turn to read reach an operator.
-_ENTRANCES = frozenset({"process_batch", "process_watermark", "emit_next", "on_event_time", "on_processing_time"})
 
 
 class StackSampler:
@@ -82,20 +81,16 @@ class StackSampler:
         return bool(self._wanted)
 
     def _sample(self) -> None:
-        threads = [thread for thread in threading.enumerate() if thread.name in self._wanted]
-        current = sys._current_frames()
-        # All are walked before anything may let other threads run, which goes on with the frames.
-        stacks = {each: _frames(current[each.ident]) for each in threads if each.ident in current}
-        for thread, frames in stacks.items():
-            if not frames:
+        for thread in threading.enumerate():
+            if thread.name not in self._wanted or thread.ident is None:
                 continue
+            frames = _frames(thread.ident)
             now_us, cpu_us = time.monotonic_ns() // 1000, _cpu_us(thread.native_id or 0)
             last = self._last.get(thread.name)
             self._last[thread.name] = now_us, cpu_us
-            if last is not None:
+            if last is not None and frames:
                 times = self._times.setdefault(thread.name, StackTimes())
-                stack = shortened(tuple(with_operators(reversed(frames))))
-                times.add(stack, now_us - last[0], max(0, cpu_us - last[1]))
+                times.add(shortened(frames), now_us - last[0], max(0, cpu_us - last[1]))
         self._sampled_ms = time.time_ns() // 1_000_000
 
 
@@ -103,7 +98,7 @@ def _cpu_us(native_id: int) -> int:
     """The processor time of a thread of this process; 0 where the system does not tell.
 
     Asked by the number that Linux has for a thread's clock: `time.pthread_getcpuclockid` may crash for a thread that
-    has just ended, and to read /proc would let other threads run between the samples.
+    has just ended.
     """
     try:
         return time.clock_gettime_ns(~native_id << 3 | _THREAD_CLOCK) // 1000
@@ -114,35 +109,30 @@ def _cpu_us(native_id: int) -> int:
 _THREAD_CLOCK = 4 | 2  # of one thread; what the scheduler counts
 
 
-def _frames(innermost: FrameType) -> list[tuple[str, str | None]]:
-    """(what is called, the operator whose method it is), innermost first and without how the thread began; empty where
-    the thread has gone on meanwhile, so that its frames do not lead to its beginning."""
-    found = []
-    frame: FrameType | None = innermost
-    while frame is not None and frame.f_code not in _BEGINNING:
-        code = frame.f_code
-        line = frame.f_lineno or code.co_firstlineno
-        found.append((_name(code, frame.f_globals.get("__name__", ""), line), _operator_of(frame)))
-        frame = frame.f_back
-    return [] if frame is None else found
+def _frames(ident: int) -> tuple[str, ...]:
+    """What is called in a thread, outermost first and without how the thread began; empty: it has ended."""
+    names = [_name(code, line) for code, line in frames_of(ident) if code not in _BEGINNING]
+    return tuple(reversed(names))
 
 
-_BEGINNING = frozenset({threading.Thread.run.__code__})
-"""What calls the function of a thread."""
+_BEGINNING = frozenset(
+    each.__code__
+    for each in (threading.Thread.run, threading.Thread._bootstrap, threading.Thread._bootstrap_inner)  # type: ignore[attr-defined]
+)
+"""How a thread calls its function."""
 
 
 @lru_cache(maxsize=20_000)
-def _name(code: CodeType, module: str, line: int) -> str:
-    return f"{module or '(made)'}.{code.co_qualname}:{line}"
+def _name(code: CodeType, line: int) -> str:
+    if code.co_qualname.startswith(OPERATOR_MARK):
+        return code.co_qualname
+    return f"{_module_of(code.co_filename)}.{code.co_qualname}:{line}"
 
 
-def _operator_of(frame: FrameType) -> str | None:
-    """The local variables of a frame cost time, so only those of few methods are looked at."""
-    code = frame.f_code
-    if code.co_name not in _ENTRANCES or code.co_varnames[:1] != ("self",):
-        return None
-    try:
-        name = getattr(getattr(frame.f_locals.get("self"), "context", None), "operator_name", None)
-    except Exception:  # it is a class of somebody else's, which only calls a method the same
-        return None
-    return name if isinstance(name, str) else None
+@lru_cache(maxsize=2_000)
+def _module_of(file: str) -> str:
+    """The module that is in a file, by the longest directory of `sys.path` that it is below."""
+    if not file.endswith(".py"):
+        return "(made)"
+    roots = [root for root in sys.path if root and file.startswith(os.path.join(root, ""))]
+    return file.removeprefix(max(roots, key=len, default="")).removesuffix(".py").strip("/").replace("/", ".")

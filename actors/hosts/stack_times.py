@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
 
-from actors.protocol.client_requests import OPERATOR_MARK, StackTime
+from actors.protocol.client_requests import StackTime
 
 # Answers cover the last minute: twelve windows of five seconds.
 WINDOWS = 12
@@ -56,17 +55,3 @@ def shortened(frames: tuple[str, ...]) -> tuple[str, ...]:
         return frames
     half = MOST_FRAMES // 2
     return (*frames[:half], f"({len(frames) - 2 * half} frames left out)", *frames[-half:])
-
-
-def with_operators(frames: Iterable[tuple[str, str | None]]) -> Iterator[str]:
-    """Frames, outermost first, with a frame of its own before those of each operator.
-
-    Args:
-        frames: (what is called, the operator that it belongs to or None).
-    """
-    last = None
-    for frame, operator in frames:
-        if operator is not None and operator != last:
-            yield f"{OPERATOR_MARK}{operator}"
-            last = operator
-        yield frame

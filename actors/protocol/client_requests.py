@@ -195,7 +195,7 @@ class GetOutput(Struct, frozen=True):
 
 
 OPERATOR_MARK = "operator "
-"""What a frame begins with that stands before those of an operator; its name follows."""
+"""What the name of a function begins with that hands something to an operator; the operator's name follows."""
 
 
 class StackTime(Struct, frozen=True):

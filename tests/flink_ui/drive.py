@@ -160,9 +160,10 @@ def _look_at_job(dashboard: Dashboard, view: str) -> None:
     dashboard.open(f"{view}/timeline", "Vertex TimeLine", picture="job-timeline")
     dashboard.open(f"{view}/checkpoints", "Latest Savepoint", picture="job-checkpoints")
     dashboard.click("History", "Trigger Time")
-    dashboard.page.locator("button.ant-table-row-expand-icon").filter(visible=True).first.click()
+    expand = "button.ant-table-row-expand-icon"
+    dashboard.page.locator(expand).filter(visible=True).first.click()
     dashboard.wait_for("Checkpoint Detail")
-    dashboard.page.locator("flink-job-checkpoints-detail button.ant-table-row-expand-icon").first.click()
+    dashboard.page.locator(f"flink-job-checkpoints-detail {expand}").filter(visible=True).first.click()
     dashboard.wait_for("Start Delay")
     dashboard.shoot("job-checkpoints-subtasks")
     dashboard.click("Summary", "Percentiles")

@@ -19,6 +19,7 @@ from actors.protocol.elements import CheckpointOptions
 from actors.state.snapshots.snapshot import OperatorSnapshot, RestoredState
 from actors.tasks.chain.cached_files import CachedFiles
 from actors.tasks.chain.chain_members import ChainMember, load_members
+from actors.tasks.chain.marks import mark
 from actors.tasks.chain.operator_context import TaskOperatorContext
 from actors.tasks.chain.outputs import (
     ChainingOutput,
@@ -77,12 +78,14 @@ class OperatorChain:
         self._operators: dict[int, Operator] = {}
         """From the head, and the sources chained to it, to the tail; by the node of the graph that takes the input."""
         self._by_operator_id: dict[OperatorId, Operator] = {}
+        self._names: dict[int, str] = {}
         for member in members:
             if member.first.node_id == deployment.head_node:
                 self.exchanges = member.codes[0].exchanges
                 """How each gate's exchange spreads rows over subtasks; None where any subtask may have any row."""
             operator = environment.services.create_operator(member.codes, [config.name for config in member.configs])
             self._operators[member.first.node_id] = operator
+            self._names[member.first.node_id] = member.name
             self._by_operator_id.update((config.operator_id, operator) for config in member.configs)
         self._cached_files = CachedFiles(deployment.cached_files)
         self._figures_of_operators: list[OperatorFigures] = []
@@ -94,6 +97,8 @@ class OperatorChain:
             output = self._output_of(member, operator, context)
             check_canceled = environment.cancellation.check
             operator.setup(context, OperatorOutput(output, context.metrics.watermark_out, check_canceled))
+            if isinstance(operator, SourceOperator):
+                mark(operator, ("emit_next",), member.name)
         figures.operators = list(self._figures_of_operators)
         self._in_pieces = [operator for operator in reversed(self._operators.values()) if operator.FIRES_IN_PIECES]
         self._gating = [o for o in self._operators.values() if type(o).is_available is not Operator.is_available]
@@ -121,7 +126,7 @@ class OperatorChain:
 
     def head_input(self, input_index: int) -> Output:
         """Where rows go that the network brings for an input of the head."""
-        return CountingOutput(self._into(self.head, input_index, None), self._figures.count_in)
+        return CountingOutput(self._into(self._head_node, input_index, None), self._figures.count_in)
 
     @property
     def is_available(self) -> bool:
@@ -288,8 +293,7 @@ class OperatorChain:
         """The output of an operator: to the next operators of the chain, and through writers to other tasks."""
         generator = context.random("latency markers")
         edges: list[EdgeOutput] = [
-            self._into(self._operators[edge.target_node], edge.input_index, edge.output_tag)
-            for edge in member.last.chained_outputs
+            self._into(edge.target_node, edge.input_index, edge.output_tag) for edge in member.last.chained_outputs
         ]
         for edge, partitioner in zip(member.last.network_outputs, member.codes[-1].partitioners, strict=True):
             writer = self._create_writer(edge, partitioner)
@@ -304,9 +308,11 @@ class OperatorChain:
             combined(edges, generator), self._figures.count_in, partial(self._figures.set_watermark, input_index)
         )
 
-    def _into(self, operator: Operator, input_index: int, tag: OutputTag | None) -> EdgeOutput:
+    def _into(self, node: int, input_index: int, tag: OutputTag | None) -> EdgeOutput:
         """The output into an operator. Rows that a sink takes count as having left the task."""
+        operator = self._operators[node]
         edge = ChainingOutput(operator, input_index, tag)
+        mark(edge, ("deliver", "emit_watermark"), self._names[node])
         return CountingOutput(edge, self._figures.count_out) if isinstance(operator, SinkOperator) else edge
 
 

@@ -9,7 +9,6 @@ from actors.hosts.stack_times import (
     WINDOWS,
     StackTimes,
     shortened,
-    with_operators,
 )
 from actors.protocol.client_requests import StackTime
 
@@ -44,22 +43,3 @@ def test_of_a_deep_stack_both_ends_are_kept() -> None:
     assert (short[0], short[-1], len(short)) == ("0", "999", MOST_FRAMES + 1)
     assert short[MOST_FRAMES // 2] == "(800 frames left out)"
     assert shortened(frames[:MOST_FRAMES]) == frames[:MOST_FRAMES]
-
-
-def test_an_operator_stands_before_its_own_frames_once() -> None:
-    frames = [
-        ("run", None),
-        ("emit_next", "source"),
-        ("emit", None),
-        ("process_batch", "map"),
-        ("process_batch", "map"),
-    ]
-    assert list(with_operators(frames)) == [
-        "run",
-        "operator source",
-        "emit_next",
-        "emit",
-        "operator map",
-        "process_batch",
-        "process_batch",
-    ]
