@@ -79,6 +79,7 @@ class OperatorChain:
         """From the head, and the sources chained to it, to the tail; by the node of the graph that takes the input."""
         self._by_operator_id: dict[OperatorId, Operator] = {}
         self._names: dict[int, str] = {}
+        """By the same node."""
         for member in members:
             if member.first.node_id == deployment.head_node:
                 self.exchanges = member.codes[0].exchanges
