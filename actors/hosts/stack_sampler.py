@@ -8,7 +8,6 @@ import threading
 import time
 from collections.abc import Sequence
 from functools import lru_cache
-from types import CodeType
 
 from actors.hosts.frames import frames_of
 from actors.hosts.stack_times import StackTimes, shortened
@@ -111,7 +110,8 @@ _THREAD_CLOCK = 4 | 2  # of one thread; what the scheduler counts
 
 def _frames(ident: int) -> tuple[str, ...]:
     """What is called in a thread, outermost first and without how the thread began; empty: it has ended."""
-    names = [_name(code, line) for code, line in frames_of(ident) if code not in _BEGINNING]
+    found = frames_of(ident)
+    names = [_name(code.co_filename, code.co_qualname, line) for code, line in found if code not in _BEGINNING]
     return tuple(reversed(names))
 
 
@@ -123,10 +123,10 @@ _BEGINNING = frozenset(
 
 
 @lru_cache(maxsize=20_000)
-def _name(code: CodeType, line: int) -> str:
-    if code.co_qualname.startswith(OPERATOR_MARK):
-        return code.co_qualname
-    return f"{_module_of(code.co_filename)}.{code.co_qualname}:{line}"
+def _name(file: str, qualified_name: str, line: int) -> str:
+    if qualified_name.startswith(OPERATOR_MARK):
+        return qualified_name
+    return f"{_module_of(file)}.{qualified_name}:{line}"
 
 
 @lru_cache(maxsize=2_000)

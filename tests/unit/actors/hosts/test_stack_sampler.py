@@ -18,9 +18,9 @@ from tests.support.waiting import eventually
 class Works:
     """What an operator looks like from outside."""
 
-    def __init__(self) -> None:
+    def __init__(self, name: str) -> None:
         self.may_end = threading.Event()
-        mark(self, ("process_batch",), "works")
+        mark(self, ("process_batch",), name)
 
     def process_batch(self) -> None:
         while not self.may_end.is_set():
@@ -35,8 +35,8 @@ def spin() -> None:
 
 
 @contextmanager
-def thread_of(name: str) -> Iterator[None]:
-    works = Works()
+def thread_of(name: str, operator: str = "works") -> Iterator[None]:
+    works = Works(operator)
     thread = threading.Thread(target=works.process_batch, name=name)
     thread.start()
     try:
@@ -58,6 +58,17 @@ def test_a_thread_is_seen_where_it_spends_its_time_with_its_operator() -> None:
                 and 0 < stack.cpu_us <= stack.wall_us
             ]
         )
+
+
+def test_operators_of_one_class_have_their_own_names() -> None:
+    sampler = StackSampler()
+    with thread_of("one", "map"), thread_of("two", "map again"):
+
+        def operators() -> dict[str, set[str]]:
+            seen = sampler.samples(["one", "two"]).threads
+            return {name: {stack.frames[0] for stack in stacks} for name, stacks in seen.items()}
+
+        eventually(operators, lambda found: found == {"one": {"operator map"}, "two": {"operator map again"}})
 
 
 def test_sampling_ends_when_nobody_asks_any_more_and_forgets_what_it_saw(monkeypatch: pytest.MonkeyPatch) -> None:
