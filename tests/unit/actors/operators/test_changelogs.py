@@ -35,6 +35,7 @@ from flinkray.transformations.operator_factories import (
     OperatorFactory,
     ProjectFactory,
     RenameFactory,
+    RowtimeFactory,
     TimestampsAndWatermarksFactory,
     WhereFactory,
 )
@@ -85,6 +86,7 @@ KEEPING: list[tuple[OperatorFactory, list[int]]] = [
     (DecodeFactory(JSON, "json", (), "skip"), [0, 1, 3]),
     (DecodeFactory(JSON, "json", ("word",), "skip"), [0, 1, 3]),
     (EncodeFactory(JsonFormat({"n": int, "word": str, "json": bytes})), [0, 1, 2, 3]),
+    (RowtimeFactory("n"), [0, 1, 2, 3]),
     (TimestampsAndWatermarksFactory(WatermarkStrategy.no_watermarks().with_timestamp_assigner("n")), [0, 1, 2, 3]),
 ]
 
