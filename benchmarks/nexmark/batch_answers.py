@@ -7,7 +7,7 @@ from pathlib import Path
 import duckdb
 
 from benchmarks.nexmark.answers import Answer, folded
-from benchmarks.nexmark.queries import QUERIES, SIDE_INPUT_ROWS, TABLES, Query, table_statements
+from benchmarks.nexmark.queries import SIDE_INPUT_ROWS, TABLES, Query, table_statements
 
 FUNCTIONS = """
 CREATE MACRO DATE_FORMAT(time, format) AS
@@ -75,8 +75,3 @@ def _add_tables(connection: duckdb.DuckDBPyConnection, files: Path) -> None:
 
 def _dialect(sql: str) -> str:
     return sql.replace("`", '"')
-
-
-def batch_answers(files: Path) -> dict[str, Answer]:
-    """Of all queries that have an answer."""
-    return {name: batch_answer(files, query) for name, query in QUERIES.items() if not query.no_answer}

@@ -102,11 +102,11 @@ def flink_outcomes(queries: Sequence[Query], files: Path, parallelism: int, envi
     """Flink's, from a process of its own; what it gave before is kept beside the files."""
     target = files.with_name(f"{files.name}-flink")
     able = [each for each in queries if not (each.no_flink or each.no_answer)]
-    waiting = [each.name for each in able if not (target / f"{each.name}.json").exists()]
+    waiting = [each.name for each in able if not (target / each.changes_file).exists()]
     problems = _run_flink(waiting, files, parallelism, environments) if waiting else {}
     found: dict[str, Outcome] = {each.name: f"cannot: {each.no_flink or each.no_answer}" for each in queries}
     for query in able:
-        path = target / f"{query.name}.json"
+        path = target / query.changes_file
         found[query.name] = written(path, query) if path.exists() else f"fails: {problems.get(query.name, 'no answer')}"
     return found
 

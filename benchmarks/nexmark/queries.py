@@ -7,6 +7,7 @@ partitioned file there; in q14 built-in functions count the letters, in place of
 
 from __future__ import annotations
 
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -36,6 +37,12 @@ class Query:
     @property
     def sql(self) -> str:
         return (DIRECTORY / f"{self.name}.sql").read_text()
+
+    @property
+    def changes_file(self) -> str:
+        """The name of the file with Flink's changes: another one when the query is written otherwise."""
+        text = self.sql + (DIRECTORY / "tables.sql").read_text()
+        return f"{self.name}-{zlib.crc32(text.encode()):08x}.json"
 
 
 _CLOCK = "its windows are of the time at which rows come"

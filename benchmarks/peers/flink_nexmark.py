@@ -1,7 +1,7 @@
 """Nexmark in Flink SQL. Run in the virtual environment of apache-flink.
 
 python -m benchmarks.peers.flink_nexmark time 2 FILES q5          # prints {"seconds": ...}
-python -m benchmarks.peers.flink_nexmark check 2 FILES q4 q5 ...  # writes the changes of each to FILES-flink/q4.json
+python -m benchmarks.peers.flink_nexmark check 2 FILES q4 q5 ...  # writes the changes of each into FILES-flink
 """
 
 from __future__ import annotations
@@ -32,10 +32,9 @@ SETTINGS = {
     "table.exec.mini-batch.enabled": "true",
     "table.exec.mini-batch.allow-latency": "2 s",
     "table.exec.mini-batch.size": "50000",
-    "table.exec.source.idle-timeout": "0 ms",
     "table.local-time-zone": "UTC",
 }
-"""As the benchmark has them, and what it says nothing of as it is."""
+"""Those of the benchmark."""
 
 
 def environment(parallelism: int, files: Path) -> TableEnvironment:
@@ -70,7 +69,7 @@ def check(env: TableEnvironment, name: str, printed: BinaryIO, target: Path) -> 
             if row is not None:
                 values = [value_of(text, kind) for text, kind in zip(row[2].split(", "), kinds, strict=True)]
                 file.write(json.dumps([row[1], values], ensure_ascii=False) + "\n")
-    partial.rename(target / f"{name}.json")
+    partial.rename(target / QUERIES[name].changes_file)
 
 
 def value_of(text: str, kind: str) -> Any:
