@@ -21,7 +21,7 @@ KEYS = 10_000
 MULTIPLIER = 2_654_435_761
 WINDOW_MS = 10_000
 DISORDER_MS = 5_000
-ROWS_PER_MS = {"W2": 1, "W2d": 100, "W6": 1, "W6d": 100, "M1": 100}
+ROWS_PER_MS = {"W2": 1, "W2d": 100, "W2d-sql": 100, "W6": 1, "W6d": 100, "M1": 100}
 """Rows per millisecond of event time, by workload."""
 RIGHT_SHARE = 10
 """A join's right stream has every tenth row's time, so a tenth of the rows."""

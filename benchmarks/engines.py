@@ -58,7 +58,12 @@ ENGINES = {
     engine.name: engine
     for engine in (
         _engine(
-            "flinkray", "benchmarks.flinkray_engine", None, "ray local", "W1 W2 W2d W3 W3x W4 W5 W6 W6d", 20_000_000
+            "flinkray",
+            "benchmarks.flinkray_engine",
+            None,
+            "ray local",
+            "W1 W2 W2d W2d-sql W3 W3x W4 W5 W6 W6d",
+            20_000_000,
         ),
         _engine(
             "flink-sql", "benchmarks.peers.flink_sql", "flink", "", "W1 W2 W2d W3x W4 W5 W6 W6d", first_rows=1_000_000

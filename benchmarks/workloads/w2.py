@@ -1,12 +1,14 @@
-"""W2 and W2d: sum and count in tumbling windows, with one row per group and with a hundred."""
+"""W2 and W2d: sum and count in tumbling windows, with one row per group and with a hundred; and W2d in SQL."""
 
 from __future__ import annotations
 
 import numpy as np
+import pyarrow as pa
 
 from benchmarks.definitions import ROWS_PER_MS, WINDOW_MS, Result
 from benchmarks.workloads.base import WINDOWS, Rows, Workload, expected_from, key_column, timed, value_column
 from flinkray import Count, DataStream, StreamExecutionEnvironment, Sum
+from flinkray.batches.numpy_arrays import from_numpy
 
 
 class W2(Workload):
@@ -34,3 +36,21 @@ class W2d(W2):
     name = "W2d"
     title = "windows, 100 rows per group"
     work = "10 s tumbling windows per key: sum(v), count; 100 rows per group"
+
+
+class W2dSql(W2d):
+    name = "W2d-sql"
+    title = "the same in SQL"
+    work = "W2d as a query of SQL, whose window is of a column of timestamps"
+
+    def stream(self, env: StreamExecutionEnvironment, rows: int) -> DataStream:
+        rows_per_ms = ROWS_PER_MS[self.name]
+        stream = timed(env, rows, lambda row: from_numpy(row // rows_per_ms).cast(pa.timestamp("ms")))
+        return env.sql(
+            f"""
+            SELECT SUM(v) AS total, COUNT(*) AS n
+            FROM TABLE(TUMBLE(TABLE {{rows}}, DESCRIPTOR(ts), INTERVAL '{WINDOW_MS // 1000}' SECOND))
+            GROUP BY k, window_start, window_end
+            """,
+            rows=stream,
+        )
