@@ -1,5 +1,6 @@
 # ruff: noqa: TID252  (what reads this at run time, see __init__.py, takes relative imports only)
 from .batches.batch import Batch
+from .collected_rows import CollectedRows
 from .config.configuration import Configuration
 from .connectors.async_sink import AsyncSinkWriter
 from .connectors.collect.sink import CollectSink
@@ -140,12 +141,11 @@ from .streams.all_windowed_stream import AllWindowedStream
 from .streams.async_data_stream import AsyncDataStream
 from .streams.connected_streams import BroadcastConnectedStream, BroadcastStream, ConnectedStreams
 from .streams.data_stream import DataStream
-from .streams.data_stream_sink import DataStreamSink
 from .streams.environment import JobListener, StreamExecutionEnvironment
 from .streams.interval_join import IntervalJoin, IntervalJoined
 from .streams.joined_streams import CoGroupedStreams, JoinedStreams
 from .streams.keyed_stream import KeyedStream
-from .streams.results import CollectedRows
+from .streams.settings.data_stream_sink import DataStreamSink
 from .streams.settings.environment_settings import RuntimeExecutionMode
 from .streams.windowed_stream import WindowedStream
 from .time.time_units import Duration, Time

@@ -38,6 +38,17 @@ class Configuration:
         self._values[name] = options[name].read(value)
         return self
 
+    def unset(self, key: str) -> None:
+        """Forgets the value that was set, if one was: the option has its default again.
+
+        Raises:
+            ConfigurationError: there is no such option.
+        """
+        options = declared_options()
+        if key not in options:
+            raise ConfigurationError(f"unknown option {key!r}{did_you_mean(key, options)}")
+        self._values.pop(key, None)
+
     def get(self, option: ConfigOption[T]) -> T:
         """The value that was set, or the option's default."""
         value: T = self._values.get(option.key, option.default)

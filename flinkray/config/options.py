@@ -1,11 +1,15 @@
-"""All options; those of the REST server are in `rest_options.py`. Keys are Flink's where Flink has the option."""
+"""All options; those of the REST server are in `rest_options.py`, those of SQL in `table_options.py`.
+
+Keys are Flink's where Flink has the option.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-import flinkray.config.rest_options  # noqa: F401  (who knows all options knows these too)
+import flinkray.config.rest_options
+import flinkray.config.table_options  # noqa: F401
 from flinkray.config.option import REGISTRY, ConfigOption, Valid, at_least, one_of, option
 from flinkray.config.parsers import duration as _duration
 from flinkray.config.parsers import number as _float

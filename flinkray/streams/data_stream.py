@@ -30,8 +30,8 @@ from flinkray.streams.checks.functions import async_factory, check_watermark_str
 from flinkray.streams.checks.known_types import UNKNOWN, KnownType, check_same_types
 from flinkray.streams.checks.windows import check_assigner, count_assigner
 from flinkray.streams.column_operations import ColumnOperations
-from flinkray.streams.data_stream_sink import DataStreamSink
 from flinkray.streams.results import Program, StreamResults
+from flinkray.streams.settings.data_stream_sink import DataStreamSink
 from flinkray.streams.settings.operator_settings import OperatorSettings
 from flinkray.time.durations import Duration, to_millis
 from flinkray.time.watermarks import WatermarkStrategy

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from flinkray.batches.normalization import normalized_record_type
 from flinkray.config.configuration import Configuration
@@ -42,7 +44,9 @@ from flinkray.time.watermarks import WatermarkStrategy
 from flinkray.transformations.operator_factories import SourceFactory
 from flinkray.transformations.preparation import prepared
 from flinkray.transformations.transformation import PhysicalTransformation, Transformation
-from flinkray.types.records import RecordType
+
+if TYPE_CHECKING:
+    from flinkray.streams.table_environment import StreamTableEnvironment
 
 _PATH_OPTIONS = (CHECKPOINT_DIRECTORY, SAVEPOINT_DIRECTORY, SAVEPOINT_PATH, HIGH_AVAILABILITY_DIRECTORY)
 """Options that other processes read as paths, so that they are made absolute."""
@@ -233,9 +237,17 @@ class StreamExecutionEnvironment(EnvironmentSettings):
     def _bounded(self, source: Source, strategy: WatermarkStrategy | None, name: str) -> DataStream:
         return self.from_source(source, strategy or WatermarkStrategy.no_watermarks(), name)
 
+    @cached_property
+    def tables(self) -> StreamTableEnvironment:
+        """Catalogs of tables, and statements of SQL over them: `env.tables.execute_sql("SHOW TABLES").print()`."""
+        from flinkray.streams.table_environment import StreamTableEnvironment  # few programs need it
+
+        return StreamTableEnvironment(self)
+
     def sql(self, query: str, /, **streams: Any) -> DataStream:
         """The rows of a query of Flink SQL over streams, which it calls by name, in braces or not:
-        `env.sql("SELECT item, cents / 100.0 AS price FROM {orders} WHERE cents > 0", orders=orders)`.
+        `env.sql("SELECT item, cents / 100.0 AS price FROM {orders} WHERE cents > 0", orders=orders)`. Names that are
+        not given are those of tables in `env.tables`.
 
         Windows are over the timestamp column that a stream's event times come from (`with_rowtime` names another one).
 
@@ -245,33 +257,14 @@ class StreamExecutionEnvironment(EnvironmentSettings):
             SqlError: the query is wrong, or cannot be executed yet; shows where.
             InvalidProgramError: the types of a stream's columns are not known.
         """
-        # With the front end of SQL, which few programs need.
-        from flinkray.tables.lowering.queries import options_of, planned
-
-        transformation, record_type = planned(query, self._tables(streams), options_of(self._configuration))
-        return DataStream(self, transformation, KnownType.of(record_type))
+        return self.tables.to_changelog_stream(self.tables.over(query, **streams))
 
     def explain_sql(self, query: str, /, **streams: Any) -> str:
         """The plan of a query as text, a line for each of its steps, whether or not it can be executed.
 
         Arguments and errors are those of `sql`.
         """
-        from flinkray.tables.lowering.queries import explained
-
-        return explained(query, self._tables(streams))
-
-    def _tables(self, streams: Mapping[str, Any]) -> dict[str, tuple[Transformation, RecordType | None]]:
-        tables = {}
-        for name, stream in streams.items():
-            found = stream if isinstance(stream, DataStream) else self._from_table(stream, name)
-            if found._environment is not self:
-                raise InvalidProgramError(f"sql: stream {name!r} belongs to another environment")
-            tables[name] = (found._transformation, found.record_type)
-        return tables
-
-    def _from_table(self, table: Any, name: str) -> DataStream:
-        is_frame = type(table).__module__.partition(".")[0] == "pandas"
-        return self.from_pandas(table, name=name) if is_frame else self.from_arrow(table, name=name)
+        return self.tables.over(query, **streams).optimized_plan()
 
     # -- running
 
@@ -298,7 +291,35 @@ class StreamExecutionEnvironment(EnvironmentSettings):
         return self._submit(job_name)
 
     def _submit(self, job_name: str | None) -> JobClient:
-        name = self._job_name(job_name)
+        try:
+            return self._submit_recorded(self._job_name(job_name))
+        finally:
+            self._transformations.clear()
+
+    def _submit_alone(self, transformations: Sequence[Transformation], job_name: str) -> JobClient:
+        """Submits these transformations, and nothing that was recorded beside them."""
+        with self._only(transformations):
+            configured = self._configuration.is_set(PIPELINE_NAME)
+            return self._submit_recorded(self._job_name(None if configured else job_name))
+
+    def _plan_alone(self, transformations: Sequence[Transformation]) -> str:
+        """The job graph of these transformations as text."""
+        with self._only(transformations):
+            return self.get_execution_plan()
+
+    @contextlib.contextmanager
+    def _only(self, transformations: Sequence[Transformation]) -> Iterator[None]:
+        recorded, self._transformations = self._transformations, list(transformations)
+        try:
+            yield
+        finally:
+            self._transformations = recorded
+
+    def _unset(self, key: str) -> None:
+        """Gives an option its default."""
+        self._configuration.unset(key)
+
+    def _submit_recorded(self, name: str) -> JobClient:
         PROGRAM_USE.use()
         try:
             executor = self._executor()
@@ -309,8 +330,6 @@ class StreamExecutionEnvironment(EnvironmentSettings):
             if isinstance(error, FlinkrayError):
                 raise
             raise JobExecutionError(f"job {name!r} could not be submitted: {error}") from error
-        finally:
-            self._transformations.clear()
         for listener in self._listeners:
             listener.on_job_submitted(client, None)
         return client

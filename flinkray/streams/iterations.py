@@ -10,7 +10,7 @@ from flinkray.connectors.feedback.source import FeedbackSource
 from flinkray.errors import InvalidProgramError
 from flinkray.streams.checks.known_types import check_same_types
 from flinkray.streams.data_stream import DataStream
-from flinkray.streams.data_stream_sink import DataStreamSink
+from flinkray.streams.settings.data_stream_sink import DataStreamSink
 from flinkray.time.watermarks import WatermarkGenerator, WatermarkStrategy
 from flinkray.transformations.operator_factories import (
     ChainingStrategy,

@@ -6,5 +6,7 @@
 - `syntax/`: statements as they are written. Open `syntax/parsing/parser.py` first.
 - `plans/`: logical plans, and the rules that rewrite them. Open `plans/nodes.py` first.
 - `catalog.py`: tables, views and functions by name.
+- `environment/`: statements that do something, and their results. `connectors/`: sources and sinks by their options.
+  `api/`: queries in Python. `user_functions.py`: functions of the user's. `lowering/`: plans as transformations.
 - `binding/`: from statements to logical plans: names, types and functions. Open `binding/binder.py` first.
 """

@@ -1,10 +1,14 @@
-"""Tables, views and functions by name, in memory."""
+"""Catalogs with their databases, tables, views and functions by name, in memory."""
 
 from __future__ import annotations
+
+import copy
+from typing import Any
 
 from msgspec import Struct
 
 from flinkray.errors import InvalidProgramError, did_you_mean
+from flinkray.tables.plans.expressions import Plan
 from flinkray.tables.plans.tables import Table, TablePath
 from flinkray.tables.types.logical import LogicalType, RowType
 
@@ -20,6 +24,10 @@ class View(Struct, frozen=True):
     """The text of the query."""
     row_type: RowType
     comment: str | None = None
+    current: tuple[str, str] | None = None
+    """The catalog and database that names in the query without them are of."""
+    plan: Plan | None = None
+    """The plan of a query that was put together in Python, and has no text."""
 
 
 class UserFunction(Struct, frozen=True):
@@ -36,6 +44,27 @@ class UserFunction(Struct, frozen=True):
     parameters: tuple[LogicalType, ...] | None = None
     kind: str = "scalar"
     is_deterministic: bool = True
+    implementation: Any = None
+    """What computes it, in the words of whoever calls it; None: it can be planned with, not called."""
+    is_system: bool = False
+    """Whether it is found from any database, and listed as one of the system."""
+
+
+class Database(Struct, frozen=True):
+    """A database of a catalog."""
+
+    name: str
+    comment: str | None = None
+    options: tuple[tuple[str, str], ...] = ()
+
+
+class CatalogDescription(Struct, frozen=True):
+    """What CREATE CATALOG says of a catalog in memory."""
+
+    name: str
+    options: tuple[tuple[str, str], ...] = ()
+    comment: str | None = None
+    default_database: str = DEFAULT_DATABASE
 
 
 class Catalog:
@@ -44,8 +73,12 @@ class Catalog:
     def __init__(self) -> None:
         self.current_catalog = DEFAULT_CATALOG
         self.current_database = DEFAULT_DATABASE
+        self._catalogs: dict[str, CatalogDescription] = {}
+        self._databases: dict[tuple[str, str], Database] = {}
         self._tables: dict[TablePath, Table | View] = {}
+        self._temporary: dict[TablePath, Table | View] = {}
         self._functions: dict[str, UserFunction] = {}
+        self.add_catalog(CatalogDescription(DEFAULT_CATALOG, (("type", "generic_in_memory"),)))
 
     def path(self, names: tuple[str, ...]) -> TablePath:
         """The full path of a name in the current database, or of `database.name`, or of `catalog.database.name`.
@@ -62,21 +95,130 @@ class Catalog:
                 return (catalog, database, name)
         raise InvalidProgramError(f"{'.'.join(names)} has more names than catalog, database and table")
 
-    # -- tables and views
+    def seen_from(self, catalog: str, database: str) -> Catalog:
+        """The same catalogs, with another current one."""
+        seen = copy.copy(self)
+        seen.current_catalog, seen.current_database = catalog, database
+        return seen
 
-    def add(self, table: Table | View, *, replaces: bool = False) -> None:
-        """Know a table or view from now on.
+    # -- catalogs and databases
+
+    def add_catalog(self, description: CatalogDescription) -> None:
+        """Know a catalog from now on, with its default database.
 
         Raises:
-            InvalidProgramError: there is one of that name, and it is not to be replaced.
+            InvalidProgramError: there is one of that name.
         """
-        if table.path in self._tables and not replaces:
-            raise InvalidProgramError(f"there is a table {table.path[2]!r} already: DROP it, or write IF NOT EXISTS")
-        self._tables[table.path] = table
+        if description.name in self._catalogs:
+            raise InvalidProgramError(f"there is a catalog {description.name!r} already: DROP it, or use it")
+        self._catalogs[description.name] = description
+        self.add_database(description.name, Database(description.default_database))
+
+    def catalog(self, name: str) -> CatalogDescription:
+        """The catalog of that name.
+
+        Raises:
+            InvalidProgramError: there is none; offers the nearest name.
+        """
+        if name not in self._catalogs:
+            raise InvalidProgramError(f"no catalog {name!r}{did_you_mean(name, self._catalogs)}")
+        return self._catalogs[name]
+
+    def catalogs(self) -> tuple[str, ...]:
+        """The names of all catalogs, sorted."""
+        return tuple(sorted(self._catalogs))
+
+    def remove_catalog(self, name: str) -> None:
+        """Forget a catalog with all that is in it.
+
+        Raises:
+            InvalidProgramError: there is none of that name, or it is the current one.
+        """
+        if self.catalog(name).name == self.current_catalog:
+            raise InvalidProgramError(f"{name!r} is the current catalog: USE CATALOG another one before you drop it")
+        del self._catalogs[name]
+        self._databases = {path: each for path, each in self._databases.items() if path[0] != name}
+        self._tables = {path: each for path, each in self._tables.items() if path[0] != name}
+
+    def use_catalog(self, name: str) -> None:
+        """Names without a catalog are of this one from now on, and its default database is the current one."""
+        self.current_catalog, self.current_database = name, self.catalog(name).default_database
+
+    def add_database(self, catalog: str, database: Database, *, replaces: bool = False) -> None:
+        """Know a database from now on.
+
+        Raises:
+            InvalidProgramError: there is one of that name, and it is not to be replaced; or no such catalog.
+        """
+        path = (self.catalog(catalog).name, database.name)
+        if path in self._databases and not replaces:
+            raise InvalidProgramError(f"there is a database {database.name!r} already: DROP it, or write IF NOT EXISTS")
+        self._databases[path] = database
+
+    def database(self, names: tuple[str, ...]) -> tuple[str, Database]:
+        """The catalog and the database of `database`, or of `catalog.database`.
+
+        Raises:
+            InvalidProgramError: there is none; offers the nearest name.
+        """
+        if len(names) > 2:
+            raise InvalidProgramError(f"{'.'.join(names)} has more names than catalog and database")
+        catalog, name = (self.current_catalog, names[0]) if len(names) == 1 else names
+        found = self._databases.get((self.catalog(catalog).name, name))
+        if found is None:
+            raise InvalidProgramError(f"no database {name!r}{did_you_mean(name, self.databases(catalog))}")
+        return catalog, found
+
+    def databases(self, catalog: str) -> tuple[str, ...]:
+        """The names of the databases of a catalog, sorted."""
+        return tuple(sorted(name for of, name in self._databases if of == self.catalog(catalog).name))
+
+    def remove_database(self, names: tuple[str, ...], cascade: bool = False) -> None:
+        """Forget a database; with `cascade` also the tables in it.
+
+        Raises:
+            InvalidProgramError: there is none, or it is the current one, or it has tables.
+        """
+        catalog, database = self.database(names)
+        path = (catalog, database.name)
+        if path == (self.current_catalog, self.current_database):
+            raise InvalidProgramError(f"{database.name!r} is the current database: USE another one before you drop it")
+        inside = [table for table in self._tables if table[:2] == path]
+        if inside and not cascade:
+            raise InvalidProgramError(
+                f"database {database.name!r} has tables, such as {inside[0][2]!r}: DROP ... CASCADE"
+            )
+        for table in inside:
+            del self._tables[table]
+        del self._databases[path]
+
+    def use_database(self, names: tuple[str, ...]) -> None:
+        """Names without a database are of this one from now on."""
+        catalog, database = self.database(names)
+        self.current_catalog, self.current_database = catalog, database.name
+
+    # -- tables and views
+
+    def add(self, table: Table | View, *, replaces: bool = False, temporary: bool = False) -> None:
+        """Know a table or view from now on; while there is a temporary one, it is meant by its name.
+
+        Raises:
+            InvalidProgramError: there is one of that name, and it is not to be replaced; or no such database.
+        """
+        self.database(table.path[:2])
+        tables = self._temporary if temporary else self._tables
+        if table.path in tables and not replaces:
+            what = "view" if isinstance(tables[table.path], View) else "table"
+            raise InvalidProgramError(f"there is a {what} {table.path[2]!r} already: DROP it, or write IF NOT EXISTS")
+        tables[table.path] = table
 
     def find(self, path: TablePath) -> Table | View | None:
         """The table or view of that path."""
-        return self._tables.get(path)
+        return self._temporary.get(path) or self._tables.get(path)
+
+    def is_temporary(self, path: TablePath) -> bool:
+        """Whether a temporary table or view is meant by that path."""
+        return path in self._temporary
 
     def get(self, names: tuple[str, ...]) -> Table | View:
         """The table or view of a name.
@@ -85,19 +227,20 @@ class Catalog:
             InvalidProgramError: there is none; offers the nearest name.
         """
         path = self.path(names)
-        found = self._tables.get(path)
+        found = self.find(path)
         if found is None:
-            known = [each[2] for each in self._tables if each[:2] == path[:2]]
+            known = [each.path[2] for each in self.tables() if each.path[:2] == path[:2]]
             raise InvalidProgramError(f"no table {'.'.join(names)!r}{did_you_mean(path[2], known)}")
         return found
 
-    def remove(self, path: TablePath) -> bool:
+    def remove(self, path: TablePath, *, temporary: bool = False) -> bool:
         """Forget a table or view; says whether there was one."""
-        return self._tables.pop(path, None) is not None
+        return (self._temporary if temporary else self._tables).pop(path, None) is not None
 
     def tables(self) -> tuple[Table | View, ...]:
-        """All tables and views, by path."""
-        return tuple(self._tables[path] for path in sorted(self._tables))
+        """All tables and views, by path; of those with one path the temporary one."""
+        found = self._tables | self._temporary
+        return tuple(found[path] for path in sorted(found))
 
     # -- functions
 
@@ -108,3 +251,11 @@ class Catalog:
     def function(self, names: tuple[str, ...]) -> UserFunction | None:
         """The user's function of that name, whatever its case."""
         return self._functions.get(names[-1].lower())
+
+    def remove_function(self, name: str) -> bool:
+        """Forget a function of the user's; says whether there was one."""
+        return self._functions.pop(name.lower(), None) is not None
+
+    def functions(self) -> tuple[UserFunction, ...]:
+        """The user's functions, by name."""
+        return tuple(self._functions[name] for name in sorted(self._functions))

@@ -21,7 +21,8 @@ pytestmark = pytest.mark.pyflink
 
 DEADLINE = 60.0
 """Seconds that an example may take."""
-_FOLDER = "pyflink/examples/datastream/"
+_FOLDERS = {"pyflink/examples/datastream/": "", "pyflink/examples/table/": "table/"}
+"""The folders of the examples in the wheel, and here."""
 _QUIETLY = (
     "import logging, runpy, sys\n"
     # The examples have logging write to standard output, in whose place PyFlink's JVM writes a file.
@@ -47,10 +48,11 @@ def examples(tmp_path_factory: pytest.TempPathFactory) -> Path:
     scratch = tmp_path_factory.mktemp("examples")
     with zipfile.ZipFile(wheel) as archive:
         for name in archive.namelist():
-            if name.startswith(_FOLDER) and name.endswith(".py"):
-                copy = scratch / name.removeprefix(_FOLDER)
-                copy.parent.mkdir(exist_ok=True)
-                copy.write_text(with_our_imports(archive.read(name).decode()), encoding="utf-8")
+            for folder, here in _FOLDERS.items():
+                if name.startswith(folder) and name.endswith(".py"):
+                    copy = scratch / here / name.removeprefix(folder)
+                    copy.parent.mkdir(exist_ok=True, parents=True)
+                    copy.write_text(with_our_imports(archive.read(name).decode()), encoding="utf-8")
     return scratch
 
 
@@ -67,6 +69,26 @@ def test_an_example_prints_what_pyflink_prints(examples: Path, name: str) -> Non
     )  # fmt: skip
     assert run.returncode == 0, run.stderr
     assert comparable(name, run.stdout) == expected(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("word_count", r"\+U\[the, 5\]"),
+        ("multi_sink", r"\+I\[4, PyFlink\]"),
+        ("process_json_data", r"\+I\[4, China\]"),
+        ("process_json_data_with_udf", r'\+I\[4, \{"name": "PyFlink", "tel": 33, .*'),
+        ("mixing_use_of_datastream_and_table", r"\+I\[-?\d+\]"),
+        ("pandas/conversion_from_dataframe", r"\[1000 rows x 2 columns\]"),
+    ],
+)
+def test_an_example_of_tables_prints_what_it_computes(examples: Path, name: str, line: str) -> None:
+    run = subprocess.run(
+        [sys.executable, "-c", _QUIETLY, str(examples / "table" / f"{name}.py")],
+        env=environ(), capture_output=True, text=True, timeout=DEADLINE,
+    )  # fmt: skip
+    assert run.returncode == 0, run.stderr
+    assert any(re.fullmatch(rf"(\d+> )?{line}", each) for each in run.stdout.splitlines()), run.stdout
 
 
 def first_lines(program: Path, count: int) -> list[str]:

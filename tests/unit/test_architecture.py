@@ -50,6 +50,7 @@ ROOMS = (
     "flinkray.state",
     "flinkray.functions",
     "flinkray.windows",
+    "flinkray.tables.user_functions",
     "flinkray.rest",
     "flinkray.metrics",
     # flinkray: connectors
@@ -76,10 +77,14 @@ ROOMS = (
     # flinkray: programs
     "flinkray.transformations",
     "flinkray.tables.lowering",
+    "flinkray.tables.connectors",
     "flinkray.execution",
+    "flinkray.collected_rows",
     "flinkray.progress",
     "flinkray.dashboard",
     "flinkray.spark",
+    "flinkray.tables.api",
+    "flinkray.tables.environment",
     "flinkray.streams.settings",
     "flinkray.streams.checks",
     "flinkray.streams",

@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
+from flinkray.collected_rows import CollectedRows as CloseableIterator
 from flinkray.connectors.print.sink import PrintSink
 from flinkray.errors import InvalidProgramError
 from flinkray.functions.interfaces import KeyedProcessFunction
@@ -25,8 +26,7 @@ from flinkray.streams import data_stream as datastream
 from flinkray.streams.checks.known_types import KnownType
 from flinkray.streams.checks.windows import check_assigner, count_assigner
 from flinkray.streams.connected_streams import BroadcastStream
-from flinkray.streams.data_stream_sink import DataStreamSink
-from flinkray.streams.results import CollectedRows as CloseableIterator
+from flinkray.streams.settings.data_stream_sink import DataStreamSink
 from flinkray.time.watermarks import WatermarkStrategy
 from flinkray.transformations.operator_factories import OperatorFactory, SinkFactory
 from flinkray.transformations.partitioning import Partitioner

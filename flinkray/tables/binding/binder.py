@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from flinkray.errors import InvalidProgramError
 from flinkray.tables.binding.calls import checked_cast
-from flinkray.tables.binding.context import Context
+from flinkray.tables.binding.context import CommonTablePlan, Context
 from flinkray.tables.binding.expressions import ExpressionBinder
 from flinkray.tables.binding.queries import QueryPlanner, renamed
 from flinkray.tables.binding.scope import Scope, scope_of
@@ -24,10 +26,12 @@ class Binder:
 
     Args:
         sql: the text that the statements were read from, for the places that errors show.
+        tables: plans that the statements read by names, before those of the catalog.
     """
 
-    def __init__(self, catalog: Catalog, sql: str) -> None:
-        self._context = Context(sql, catalog)
+    def __init__(self, catalog: Catalog, sql: str, tables: Mapping[str, Plan] | None = None) -> None:
+        plans = {name: CommonTablePlan(plan) for name, plan in (tables or {}).items()}
+        self._context = Context(sql, catalog, plans)
 
     def query(self, statement: syntax.QueryStatement) -> Plan:
         """The plan of a query.
@@ -50,7 +54,9 @@ class Binder:
         except InvalidProgramError as error:
             self._context.fail(statement.view, error)
         span = statement.query.span
-        return View(path, self._context.sql[span.start : span.end], plan.row_type, statement.comment)
+        catalog = self._context.catalog
+        current = (catalog.current_catalog, catalog.current_database)
+        return View(path, self._context.sql[span.start : span.end], plan.row_type, statement.comment, current)
 
     def insert(self, statement: syntax.Insert) -> Insert:
         """The plan of INSERT: the query's columns by their order, cast to those of the table, NULL for others."""

@@ -75,11 +75,14 @@ class QueryPlanner:
 
     def view(self, view: View) -> Plan:
         """The plan of a view, whose query is bound anew."""
+        if view.plan is not None:
+            return with_names(view.plan, view.row_type.names)
         if self.depth > DEEPEST_VIEWS:
             raise SqlValidationError(f"view {view.path[2]!r} reads itself", view.sql, 0, len(view.sql))
         statement = parse_statement(view.sql)
         assert isinstance(statement, QueryStatement)
-        plan = QueryPlanner(Context(view.sql, self.context.catalog), self.depth + 1).bind(statement.query, Scope())
+        catalog = self.context.catalog if view.current is None else self.context.catalog.seen_from(*view.current)
+        plan = QueryPlanner(Context(view.sql, catalog), self.depth + 1).bind(statement.query, Scope())
         return with_names(plan, view.row_type.names)
 
     # -- VALUES

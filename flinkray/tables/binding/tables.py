@@ -19,6 +19,7 @@ from flinkray.tables.plans.tables import ColumnKind, Table, TableColumn, Waterma
 from flinkray.tables.syntax import statements as syntax
 from flinkray.tables.syntax.expressions import Query
 from flinkray.tables.syntax.names import Name
+from flinkray.tables.syntax.unparsing.expressions import expression_text
 from flinkray.tables.types.logical import TIMESTAMP, TIMESTAMPS, RowType, TimeAttribute, TimestampType
 
 _MOST_DIGITS = 3
@@ -86,7 +87,8 @@ class TableBinder:
 
     def _computed(self, column: syntax.ComputedColumn, stored: RowType) -> TableColumn:
         bound = self._binder(stored, "a computed column").bind(column.expression)
-        return TableColumn(column.name.text, bound.type, ColumnKind.COMPUTED, bound, comment=column.comment)
+        text = expression_text(column.expression)
+        return TableColumn(column.name.text, bound.type, ColumnKind.COMPUTED, bound, comment=column.comment, text=text)
 
     def _binder(self, rows: RowType, where: str) -> ExpressionBinder:
         return ExpressionBinder(self.context, scope_of(rows, ()), self._no_query, where)
@@ -158,7 +160,8 @@ class TableBinder:
         bound = self._binder(rows, "WATERMARK").bind(node.expression)
         if bound.type.root not in TIMESTAMPS:
             self.context.fail(node.expression, f"a watermark is a {TIMESTAMP(3)}, and this is {bound.type}")
-        return WatermarkStrategy(column.name, bound, kind.as_attribute(TimeAttribute.ROWTIME))
+        attribute = kind.as_attribute(TimeAttribute.ROWTIME)
+        return WatermarkStrategy(column.name, bound, attribute, expression_text(node.expression))
 
     # -- LIKE
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from flinkray.config.configuration import Configuration
 from flinkray.config.options import AGG_PHASE_STRATEGY, RUNTIME_MODE
+from flinkray.config.table_options import SOURCE_IDLE_TIMEOUT, STATE_TTL
 from flinkray.errors import InvalidProgramError, SqlError, SqlValidationError, did_you_mean
 from flinkray.tables.binding.binder import Binder
 from flinkray.tables.catalog import DEFAULT_CATALOG, DEFAULT_DATABASE, Catalog
@@ -54,7 +55,10 @@ def planned(
 def options_of(configuration: Configuration) -> TableOptions:
     """What a program has set for its queries."""
     return TableOptions(
-        is_batch=configuration.get(RUNTIME_MODE) == "batch", phases=configuration.get(AGG_PHASE_STRATEGY)
+        state_ttl_ms=configuration.get(STATE_TTL),
+        is_batch=configuration.get(RUNTIME_MODE) == "batch",
+        idle_timeout_ms=configuration.get(SOURCE_IDLE_TIMEOUT),
+        phases=configuration.get(AGG_PHASE_STRATEGY),
     )
 
 
@@ -67,18 +71,36 @@ def _bound(query: str, streams: Mapping[str, Stream]) -> tuple[QueryStatement, P
     """The query as it is written, and its plan."""
     catalog = Catalog()
     for name, (transformation, record_type) in streams.items():
-        columns = _columns(name, record_type)
-        changes = Changes(updates=True, deletes=True) if _is_changelog(transformation) else INSERTS
+        columns = table_columns(f"stream {name!r}", record_type)
+        changes = changes_of_stream(transformation)
         catalog.add(Table(_path(name), columns, rowtime_of(transformation, columns), changes=changes))
+    statement, plan = bound_in_braces(query, catalog, dict.fromkeys(streams))
+    return statement, optimized(plan)
+
+
+def bound_in_braces(query: str, catalog: Catalog, tables: Mapping[str, Plan | None]) -> tuple[QueryStatement, Plan]:
+    """A query whose tables may stand in braces, and its plan.
+
+    Args:
+        tables: the plans that names in braces are, which names without are too; None: of a table in the catalog.
+    Raises:
+        SqlError: the query is wrong; shows where.
+    """
     # As long as the name in braces, so that places in the query stay what they are.
-    sql = _BRACES.sub(lambda found: f"`{_known(found, query, streams)}`" if found[1] else found[0], query)
+    sql = _BRACES.sub(lambda found: f"`{_known(found, query, tables)}`" if found[1] else found[0], query)
+    plans = {name: plan for name, plan in tables.items() if plan is not None}
     try:
         statement = parse_statement(sql)
         if not isinstance(statement, QueryStatement):
             raise SqlValidationError("this takes a query: SELECT, VALUES or TABLE", sql, 0, len(sql))
-        return statement, optimized(Binder(catalog, sql).query(statement))
+        return statement, Binder(catalog, sql, plans).query(statement)
     except SqlError as error:
         raise type(error)(error.message, query, error.start, error.end) from error.__cause__
+
+
+def changes_of_stream(stream: Transformation) -> Changes:
+    """What the rows of a stream do, as far as it is known."""
+    return Changes(updates=True, deletes=True) if _is_changelog(stream) else INSERTS
 
 
 def _is_changelog(stream: Transformation) -> bool:
@@ -102,20 +124,26 @@ def _known(found: re.Match[str], query: str, streams: Mapping[str, Any]) -> str:
     return name
 
 
-def _columns(name: str, record_type: RecordType | None) -> tuple[TableColumn, ...]:
-    """A stream's columns as those of a table. Event times are none of them."""
+def table_columns(name: str, record_type: RecordType | None) -> tuple[TableColumn, ...]:
+    """A stream's columns as those of a table. Event times are none of them.
+
+    Args:
+        name: what errors call the stream.
+    Raises:
+        InvalidProgramError: the columns are not known, or SQL has no type for one.
+    """
     if record_type is None:
         raise InvalidProgramError(
-            f"sql: the types of the columns of stream {name!r} are not known before it runs, and SQL needs them: give "
+            f"sql: the types of the columns of {name} are not known before it runs, and SQL needs them: give "
             "the output_type= of the function before, a pa.schema say; behind operations on columns, "
             "map_batches(lambda rows: rows, output_type=...)"
         )
     if record_type.kind is Kind.OBJECT:
-        raise InvalidProgramError(f"sql: stream {name!r}: {OBJECTS_IN_ARROW}")
+        raise InvalidProgramError(f"sql: {name}: {OBJECTS_IN_ARROW}")
     columns = []
     for field in record_type.schema:
         try:
             columns.append(TableColumn(field.name, from_arrow(field.type)))
         except ValueError as error:
-            raise InvalidProgramError(f"sql: column {field.name!r} of stream {name!r}: {error}") from error
+            raise InvalidProgramError(f"sql: column {field.name!r} of {name}: {error}") from error
     return tuple(columns)

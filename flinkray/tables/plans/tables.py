@@ -33,6 +33,8 @@ class TableColumn(Struct, frozen=True):
     metadata_key: str = ""
     is_virtual: bool = False
     comment: str | None = None
+    text: str = ""
+    """The expression of a computed column, as SQL."""
 
 
 class WatermarkStrategy(Struct, frozen=True):
@@ -42,6 +44,8 @@ class WatermarkStrategy(Struct, frozen=True):
     expression: BoundExpression
     type: TimestampType
     """The type of the column as the time attribute."""
+    text: str = ""
+    """The expression as SQL."""
 
 
 class Table(Struct, frozen=True):

@@ -8,7 +8,7 @@ import pytest
 
 from flinkray.errors import InvalidProgramError, SqlValidationError
 from flinkray.tables.binding.binder import Binder, bind_expression, bind_query, execute_ddl
-from flinkray.tables.catalog import Catalog, UserFunction, View
+from flinkray.tables.catalog import Catalog, Database, UserFunction, View
 from flinkray.tables.plans.explain import explain
 from flinkray.tables.plans.expressions import Call, Column, Constant
 from flinkray.tables.plans.nodes import Insert, Project, Scan
@@ -207,6 +207,7 @@ def test_a_table_that_is_there_is_not_made_again() -> None:
 
 def test_a_name_is_looked_up_by_its_full_path_or_in_the_current_database() -> None:
     catalog = Catalog()
+    catalog.add_database("default_catalog", Database("d"))
     execute_ddl(catalog, "CREATE TABLE d.t (a INT)")
     for sql in ("SELECT a FROM d.t", "SELECT t.a FROM default_catalog.d.t", "SELECT d.t.a FROM d.t"):
         assert bind_query(catalog, sql).row_type.names == ("a",)

@@ -1,0 +1,32 @@
+"""The options of tables and SQL. Keys are Flink's."""
+
+from __future__ import annotations
+
+from flinkray.config.option import at_least, one_of, option
+from flinkray.config.parsers import duration, text, truth, whole_number
+from flinkray.types.records import Millis
+
+DISPLAY_WIDTH = option(
+    "table.display.max-column-width",
+    whole_number,
+    30,
+    "Characters that a printed column has at most, where its type does not say how many.",
+    valid=at_least(1),
+)
+DML_SYNC = option("table.dml-sync", truth, False, "Whether INSERT returns when its job has ended.")
+LOCAL_TIME_ZONE = option("table.local-time-zone", text, "UTC", "The time zone of instants in SQL.", valid=one_of("UTC"))
+STATE_TTL = option(
+    "table.exec.state.ttl",
+    duration,
+    Millis(0),
+    "How long state of queries is kept that is not written; 0: for ever.",
+    unit="ms",
+)
+SOURCE_IDLE_TIMEOUT = option(
+    "table.exec.source.idle-timeout",
+    duration,
+    Millis(0),
+    "After how long without rows a source of a table holds the watermark back no more; 0: each does at all times.",
+    unit="ms",
+)
+SQL_DIALECT = option("table.sql-dialect", text, "default", "Whose SQL statements are.", valid=one_of("default"))

@@ -1,0 +1,6 @@
+"""`pyflink.table.expressions`."""
+
+from __future__ import annotations
+
+from flinkray.tables.api.expressions import *  # noqa: F403
+from flinkray.tables.api.expressions import __all__ as __all__

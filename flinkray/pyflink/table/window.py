@@ -1,0 +1,7 @@
+"""`pyflink.table.window`."""
+
+from __future__ import annotations
+
+from flinkray.tables.api.windows import GroupWindow, Over, OverWindow, Session, Slide, Tumble
+
+__all__ = ["GroupWindow", "Over", "OverWindow", "Session", "Slide", "Tumble"]

@@ -1,0 +1,230 @@
+"""Schema and TableDescriptor: what CREATE TABLE says, in Python."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from flinkray.tables.api.data_types import type_name
+from flinkray.tables.api.queries import read_expression
+from flinkray.tables.syntax import statements as syntax
+from flinkray.tables.syntax.names import Name, Path
+from flinkray.tables.types.logical import LogicalType, RowType
+
+
+class Schema(Struct, frozen=True):
+    """Columns, watermark and key of a table. Made with `Schema.new_builder()`."""
+
+    columns: tuple[syntax.Column, ...] = ()
+    watermarks: tuple[syntax.Watermark, ...] = ()
+    keys: tuple[syntax.PrimaryKey, ...] = ()
+
+    @staticmethod
+    def new_builder() -> SchemaBuilder:
+        return SchemaBuilder(Schema())
+
+    @staticmethod
+    def of(rows: RowType) -> Schema:
+        """A schema of columns alone."""
+        return SchemaBuilder(Schema()).from_row_data_type(rows).build()
+
+
+class SchemaBuilder:
+    """Adds to a schema; each method gives the builder."""
+
+    def __init__(self, schema: Schema) -> None:
+        self._schema = schema
+
+    def column(self, column_name: str, data_type: Any) -> SchemaBuilder:
+        """A column that the table stores."""
+        return self._add(syntax.PhysicalColumn(Name(column_name), type_name(data_type)))
+
+    def column_by_expression(self, column_name: str, expr: Any) -> SchemaBuilder:
+        """A column that is computed of others."""
+        return self._add(syntax.ComputedColumn(Name(column_name), read_expression(expr)._node))
+
+    def column_by_metadata(
+        self, column_name: str, data_type: Any, metadata_key: str | None = None, is_virtual: bool = False
+    ) -> SchemaBuilder:
+        """A column that connector or format know."""
+        kind = type_name(data_type)
+        return self._add(syntax.MetadataColumn(Name(column_name), kind, metadata_key, is_virtual))
+
+    def watermark(self, column_name: str, watermark_expr: Any) -> SchemaBuilder:
+        """Makes a column the time attribute, with watermarks from an expression."""
+        expression = read_expression(watermark_expr)._node
+        added = syntax.Watermark(Path((Name(column_name),)), expression)
+        self._schema = replace(self._schema, watermarks=(*self._schema.watermarks, added))
+        return self
+
+    def primary_key(self, *column_names: str) -> SchemaBuilder:
+        """The columns by which one row replaces another."""
+        key = syntax.PrimaryKey(tuple(map(Name, column_names)))
+        self._schema = replace(self._schema, keys=(*self._schema.keys, key))
+        return self
+
+    def from_schema(self, unresolved_schema: Schema) -> SchemaBuilder:
+        """All that another schema has."""
+        other, own = unresolved_schema, self._schema
+        self._schema = Schema(own.columns + other.columns, own.watermarks + other.watermarks, own.keys + other.keys)
+        return self
+
+    def from_row_data_type(self, data_type: RowType) -> SchemaBuilder:
+        """A column for each field of a ROW."""
+        return self.from_fields(data_type.names, data_type.types)
+
+    def from_fields(self, field_names: Sequence[str], field_data_types: Sequence[Any]) -> SchemaBuilder:
+        """Columns by names and types."""
+        for name, kind in zip(field_names, field_data_types, strict=True):
+            self.column(name, kind)
+        return self
+
+    def build(self) -> Schema:
+        return self._schema
+
+    def _add(self, column: syntax.Column) -> SchemaBuilder:
+        self._schema = replace(self._schema, columns=(*self._schema.columns, column))
+        return self
+
+
+Schema.Builder = SchemaBuilder  # type: ignore[attr-defined]
+
+
+class ResolvedSchema(Struct, frozen=True):
+    """Names and types of columns that are known."""
+
+    row_type: RowType
+
+    def get_column_names(self) -> list[str]:
+        return list(self.row_type.names)
+
+    def get_column_data_types(self) -> list[LogicalType]:
+        return list(self.row_type.types)
+
+    def get_column_count(self) -> int:
+        return len(self.row_type.fields)
+
+    get_field_names = get_column_names
+    get_field_data_types = get_column_data_types
+    get_field_count = get_column_count
+
+    def get_field_name(self, index: int) -> str:
+        return self.row_type.names[index]
+
+    def get_field_data_type(self, field: int | str) -> LogicalType | None:
+        """The type of a column by its name, or its place from 0; None: there is none of that name."""
+        if isinstance(field, int):
+            return self.row_type.types[field]
+        names = self.row_type.names
+        return self.row_type.types[names.index(field)] if field in names else None
+
+    def __str__(self) -> str:
+        inside = ",\n".join(f"  {field}" for field in self.row_type.fields)
+        return f"(\n{inside}\n)"
+
+
+class TableDescriptor(Struct, frozen=True):
+    """A table without its name. Made with `TableDescriptor.for_connector(...)`."""
+
+    table_schema: Schema | None = None
+    options: tuple[tuple[str, str], ...] = ()
+    partitioned_by: tuple[str, ...] = ()
+    comment: str | None = None
+
+    @staticmethod
+    def for_connector(connector: str) -> TableDescriptorBuilder:
+        return TableDescriptorBuilder(TableDescriptor()).option("connector", connector)
+
+    def get_schema(self) -> Schema | None:
+        return self.table_schema
+
+    def get_options(self) -> dict[str, str]:
+        return dict(self.options)
+
+    def statement(self, path: Path, temporary: bool, if_not_exists: bool = False) -> syntax.CreateTable:
+        """CREATE TABLE of that name."""
+        schema = self.table_schema or Schema()
+        return syntax.CreateTable(
+            path,
+            schema.columns,
+            schema.watermarks,
+            schema.keys,
+            self.comment,
+            None,
+            tuple(map(Name, self.partitioned_by)),
+            self.options,
+            temporary=temporary,
+            if_not_exists=if_not_exists,
+        )
+
+
+class TableDescriptorBuilder:
+    """Adds to a descriptor; each method gives the builder."""
+
+    def __init__(self, descriptor: TableDescriptor) -> None:
+        self._descriptor = descriptor
+
+    def schema(self, schema: Schema) -> TableDescriptorBuilder:
+        self._descriptor = replace(self._descriptor, table_schema=schema)
+        return self
+
+    def option(self, key: Any, value: Any) -> TableDescriptorBuilder:
+        """An option of the connector, by its key, or a ConfigOption."""
+        name = key if isinstance(key, str) else key.key
+        text = str(value).lower() if isinstance(value, bool) else str(value)
+        self._descriptor = replace(self._descriptor, options=(*self._descriptor.options, (name, text)))
+        return self
+
+    def format(self, format: Any, format_option: Any = None) -> TableDescriptorBuilder:
+        """The format by its name, or with its options."""
+        prefix = (
+            "" if format_option is None else f"{getattr(format_option, 'key', format_option)}".removesuffix("format")
+        )
+        self.option(f"{prefix}format", getattr(format, "name", format))
+        for key, value in getattr(format, "options", ()):
+            self.option(f"{prefix}{format.name}.{key}", value)
+        return self
+
+    def partitioned_by(self, *partition_keys: str) -> TableDescriptorBuilder:
+        self._descriptor = replace(self._descriptor, partitioned_by=partition_keys)
+        return self
+
+    def comment(self, comment: str) -> TableDescriptorBuilder:
+        self._descriptor = replace(self._descriptor, comment=comment)
+        return self
+
+    def build(self) -> TableDescriptor:
+        return self._descriptor
+
+
+TableDescriptor.Builder = TableDescriptorBuilder  # type: ignore[attr-defined]
+
+
+class FormatDescriptor(Struct, frozen=True):
+    """A format with its options. Made with `FormatDescriptor.for_format(...)`."""
+
+    name: str
+    options: tuple[tuple[str, str], ...] = ()
+
+    @staticmethod
+    def for_format(format: str) -> FormatDescriptorBuilder:
+        return FormatDescriptorBuilder(FormatDescriptor(format))
+
+
+class FormatDescriptorBuilder:
+    """Adds options to a format; each method gives the builder."""
+
+    def __init__(self, descriptor: FormatDescriptor) -> None:
+        self._descriptor = descriptor
+
+    def option(self, key: Any, value: Any) -> FormatDescriptorBuilder:
+        name = key if isinstance(key, str) else key.key
+        text = str(value).lower() if isinstance(value, bool) else str(value)
+        self._descriptor = replace(self._descriptor, options=(*self._descriptor.options, (name, text)))
+        return self
+
+    def build(self) -> FormatDescriptor:
+        return self._descriptor

@@ -1,0 +1,127 @@
+"""Formats of messages by the names that tables have for them, with their options."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from flinkray.connectors.formats.avro import AvroFormat
+from flinkray.connectors.formats.csv import CsvFormat
+from flinkray.connectors.formats.debezium_json import DebeziumJsonFormat
+from flinkray.connectors.formats.json import JsonFormat
+from flinkray.connectors.formats.message_format import MessageFormat
+from flinkray.connectors.formats.raw import RawFormat
+from flinkray.connectors.formats.schema_registry import SchemaRegistry
+from flinkray.tables.connectors.options import ConnectorOptions
+from flinkray.tables.plans.tables import TableColumn
+from flinkray.tables.types.arrow import to_arrow
+from flinkray.tables.types.logical import BYTE_STRINGS, TypeRoot
+
+_AVRO: dict[TypeRoot, Any] = {
+    TypeRoot.BOOLEAN: "boolean",
+    TypeRoot.TINYINT: "int",
+    TypeRoot.SMALLINT: "int",
+    TypeRoot.INTEGER: "int",
+    TypeRoot.BIGINT: "long",
+    TypeRoot.FLOAT: "float",
+    TypeRoot.DOUBLE: "double",
+    TypeRoot.CHAR: "string",
+    TypeRoot.VARCHAR: "string",
+    TypeRoot.BINARY: "bytes",
+    TypeRoot.VARBINARY: "bytes",
+    TypeRoot.DATE: {"type": "int", "logicalType": "date"},
+    TypeRoot.TIMESTAMP: {"type": "long", "logicalType": "timestamp-millis"},
+    TypeRoot.TIMESTAMP_LTZ: {"type": "long", "logicalType": "timestamp-millis"},
+}
+
+
+def message_format(options: ConnectorOptions, key: str, columns: Sequence[TableColumn]) -> MessageFormat:
+    """The format that an option names, of messages with these columns.
+
+    Args:
+        key: "format", "value.format" or "key.format"; options of the format begin with what is before the last word,
+            and the name of the format.
+    Raises:
+        InvalidProgramError: there is no such format, or an option of it is wrong.
+    """
+    name = options.required(key)
+    names = tuple(_FORMATS)
+    prefix = f"{key.removesuffix('format')}{options.one_of(key, names, '')}."
+    try:
+        return _FORMATS[name](options, prefix, columns)
+    except ValueError as error:
+        raise options.fail(f"{key} = {name!r}: {error}") from error
+
+
+def skips_bad_messages(options: ConnectorOptions, key: str) -> bool:
+    """Whether messages that cannot be read are left out."""
+    return options.truth(f"{key.removesuffix('format')}{options.text(key)}.ignore-parse-errors")
+
+
+def is_changelog(options: ConnectorOptions, key: str) -> bool:
+    """Whether messages of the format are changes."""
+    return options.text(key) == "debezium-json"
+
+
+def schema_of(columns: Sequence[TableColumn]) -> pa.Schema:
+    """The columns as Arrow has them."""
+    return pa.schema([pa.field(column.name, to_arrow(column.type)) for column in columns])
+
+
+def _json(_options: ConnectorOptions, _prefix: str, columns: Sequence[TableColumn]) -> MessageFormat:
+    return JsonFormat(schema_of(columns))
+
+
+def _debezium(options: ConnectorOptions, prefix: str, columns: Sequence[TableColumn]) -> MessageFormat:
+    return DebeziumJsonFormat(schema_of(columns), options.truth(f"{prefix}schema-include"))
+
+
+def _csv(options: ConnectorOptions, prefix: str, columns: Sequence[TableColumn]) -> MessageFormat:
+    quote = None if options.truth(f"{prefix}disable-quote-character") else options.text(f"{prefix}quote-character", '"')
+    return CsvFormat(
+        schema_of(columns),
+        delimiter=options.text(f"{prefix}field-delimiter", ","),
+        quote=quote,
+        escape=options.text(f"{prefix}escape-character") or None,
+        null_text=options.text(f"{prefix}null-literal"),
+    )
+
+
+def _raw(options: ConnectorOptions, _prefix: str, columns: Sequence[TableColumn]) -> MessageFormat:
+    if len(columns) != 1:
+        raise options.fail(f"format 'raw' has one column, not {len(columns)}")
+    return RawFormat(bytes if columns[0].type.root in BYTE_STRINGS else str)
+
+
+def _avro_schema(options: ConnectorOptions, columns: Sequence[TableColumn]) -> dict[str, Any]:
+    fields = []
+    for column in columns:
+        kind = _AVRO.get(column.type.root)
+        if kind is None:
+            raise options.fail(f"column {column.name!r} is {column.type}, which tables of format 'avro' have not")
+        fields.append({"name": column.name, "type": ["null", kind] if column.type.nullable else kind})
+    return {"type": "record", "name": "record", "fields": fields}
+
+
+def _avro(options: ConnectorOptions, _prefix: str, columns: Sequence[TableColumn]) -> MessageFormat:
+    return AvroFormat(_avro_schema(options, columns))
+
+
+def _avro_confluent(options: ConnectorOptions, prefix: str, columns: Sequence[TableColumn]) -> MessageFormat:
+    user, _, password = options.text(f"{prefix}basic-auth.user-info").partition(":")
+    registry = SchemaRegistry(options.required(f"{prefix}url"), user or None, password or None)
+    return AvroFormat(
+        _avro_schema(options, columns), registry=registry, subject=options.text(f"{prefix}subject") or None
+    )
+
+
+_FORMATS: dict[str, Callable[[ConnectorOptions, str, Sequence[TableColumn]], MessageFormat]] = {
+    "avro": _avro,
+    "avro-confluent": _avro_confluent,
+    "csv": _csv,
+    "debezium-json": _debezium,
+    "json": _json,
+    "raw": _raw,
+}

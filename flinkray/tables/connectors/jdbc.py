@@ -1,0 +1,51 @@
+"""`jdbc`: tables of PostgreSQL, by the address that JDBC has for them or the server's own."""
+
+from __future__ import annotations
+
+from urllib.parse import quote
+
+from flinkray.connectors.delivery_guarantee import DeliveryGuarantee
+from flinkray.connectors.postgres.sink import PostgresSink
+from flinkray.connectors.postgres.source import PostgresSource
+from flinkray.connectors.sink import Sink
+from flinkray.tables.connectors.contract import Connector, TableSource, physical_columns
+from flinkray.tables.connectors.options import ConnectorOptions
+from flinkray.tables.plans.tables import Table
+
+_JDBC = "jdbc:"
+
+
+def _uri(options: ConnectorOptions) -> str:
+    """The server's address, with user and password where they are options of their own."""
+    url = options.required("url").removeprefix(_JDBC)
+    scheme, separator, rest = url.partition("://")
+    if not separator or scheme not in ("postgresql", "postgres"):
+        raise options.fail("option 'url' is the address of a PostgreSQL server: 'jdbc:postgresql://host:5432/database'")
+    user, password = options.text("username"), options.text("password")
+    if not user:
+        return f"{scheme}://{rest}"
+    return f"{scheme}://{quote(user, safe='')}{f':{quote(password, safe=str())}' if password else ''}@{rest}"
+
+
+def _source(table: Table, options: ConnectorOptions) -> TableSource:
+    name, uri = options.required("table-name"), _uri(options)
+    key = options.text("scan.partition.column") or None
+    for ignored in ("scan.partition.num", "scan.partition.lower-bound", "scan.partition.upper-bound"):
+        options.refuse(ignored, "the source finds the ranges itself; 'scan.partition.column' alone says by what")
+    columns = [column.name for column in physical_columns(table)]
+    return TableSource(PostgresSource(uri, name, columns=columns, key=key))
+
+
+def _sink(table: Table, options: ConnectorOptions) -> Sink:
+    guarantee = options.one_of("sink.delivery-guarantee", ("at-least-once", "exactly-once"), "exactly-once")
+    return PostgresSink(
+        _uri(options),
+        options.required("table-name"),
+        key=table.primary_key or None,
+        delivery_guarantee=(
+            DeliveryGuarantee.EXACTLY_ONCE if guarantee == "exactly-once" else DeliveryGuarantee.AT_LEAST_ONCE
+        ),
+    )
+
+
+CONNECTOR = Connector(_source, _sink)

@@ -1,0 +1,121 @@
+"""The options of one table: asked for by key and type, and all that nothing asks for is an error."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar, overload
+
+from flinkray.config.parsers import duration as parse_duration
+from flinkray.config.parsers import number as parse_number
+from flinkray.config.parsers import text as parse_text
+from flinkray.config.parsers import truth as parse_truth
+from flinkray.config.parsers import whole_number as parse_whole_number
+from flinkray.errors import InvalidProgramError, did_you_mean
+
+T = TypeVar("T")
+D = TypeVar("D")
+CONNECTOR = "connector"
+
+
+class ConnectorOptions:
+    """Reads the options of a table. A connector asks for each of its own, and then calls `check_all_read`.
+
+    Args:
+        table: the name of the table, for messages.
+    """
+
+    def __init__(self, table: str, options: Mapping[str, str]) -> None:
+        self.table = table
+        self._options = dict(options)
+        self._known: dict[str, None] = {}
+
+    @property
+    def connector(self) -> str:
+        """The name of the connector; empty where there is none."""
+        return self._options.get(CONNECTOR, "")
+
+    def has(self, key: str) -> bool:
+        """Whether an option is given, which counts as knowing it."""
+        self._known[key] = None
+        return key in self._options
+
+    def fail(self, message: str) -> InvalidProgramError:
+        """The error that says what is wrong with the table."""
+        return InvalidProgramError(f"table {self.table!r} ('connector' = '{self.connector}'): {message}")
+
+    @overload
+    def read(self, key: str, parse: Callable[[object], T]) -> T | None: ...
+    @overload
+    def read(self, key: str, parse: Callable[[object], T], default: T) -> T: ...
+    def read(self, key: str, parse: Callable[[object], T], default: Any = None) -> Any:
+        """The value of an option, or the default.
+
+        Raises:
+            InvalidProgramError: it cannot be read as its type.
+        """
+        self._known[key] = None
+        if key not in self._options:
+            return default
+        try:
+            return parse(self._options[key])
+        except (TypeError, ValueError) as error:
+            raise self.fail(f"option {key!r} cannot take {self._options[key]!r}: {error}") from error
+
+    def text(self, key: str, default: str = "") -> str:
+        return self.read(key, parse_text, default)
+
+    def whole_number(self, key: str, default: int | None = None) -> int | None:
+        return self.read(key, parse_whole_number, default)
+
+    def number(self, key: str, default: float | None = None) -> float | None:
+        return self.read(key, parse_number, default)
+
+    def truth(self, key: str, default: bool = False) -> bool:
+        return self.read(key, parse_truth, default)
+
+    def millis(self, key: str, default: int | None = None) -> int | None:
+        return self.read(key, parse_duration, default)
+
+    def required(self, key: str) -> str:
+        """The text of an option that has to be there.
+
+        Raises:
+            InvalidProgramError: it is not.
+        """
+        if not self.has(key):
+            raise self.fail(f"option {key!r} is missing")
+        return self._options[key]
+
+    def one_of(self, key: str, values: tuple[str, ...], default: str) -> str:
+        """The text of an option that is one of these."""
+        found = self.text(key, default)
+        if found not in values:
+            hint = did_you_mean(found, values)
+            raise self.fail(f"option {key!r} cannot be {found!r}{hint}; it is one of {', '.join(values)}")
+        return found
+
+    def with_prefix(self, prefix: str) -> dict[str, str]:
+        """All options whose keys begin with it, without it."""
+        found = {key: value for key, value in self._options.items() if key.startswith(prefix)}
+        self._known.update(dict.fromkeys(found))
+        return {key.removeprefix(prefix): value for key, value in found.items()}
+
+    def refuse(self, key: str, why: str) -> None:
+        """An option of Flink's that nothing here carries out.
+
+        Raises:
+            InvalidProgramError: it is given.
+        """
+        if self.has(key):
+            raise self.fail(f"option {key!r}: {why}")
+
+    def check_all_read(self, but: str) -> None:
+        """Raise unless the connector knows all options that are given.
+
+        Args:
+            but: what keys begin with that are for the other direction: of sinks where the table is read.
+        """
+        for key in self._options:
+            if key != CONNECTOR and key not in self._known and not key.startswith(but):
+                known = sorted(self._known)
+                raise self.fail(f"there is no option {key!r}{did_you_mean(key, known)}; options: {', '.join(known)}")

@@ -1,0 +1,127 @@
+"""Plans over the tables of a catalog as transformations: sources below, sinks above."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from msgspec.structs import replace
+
+from flinkray.connectors.sink import Sink
+from flinkray.errors import InvalidProgramError, SqlUnsupportedError, SqlValidationError
+from flinkray.tables.catalog import Catalog
+from flinkray.tables.connectors.connectors import changes_of, scan, sink_of
+from flinkray.tables.environment.function_lowering import ProgramLowering
+from flinkray.tables.lowering.contract import TableOptions, Unexecutable
+from flinkray.tables.lowering.ranks import for_upserts
+from flinkray.tables.lowering.refusals import refusal
+from flinkray.tables.plans.expressions import Plan
+from flinkray.tables.plans.nodes import Insert, Scan
+from flinkray.tables.plans.rules.order import optimized
+from flinkray.tables.plans.rules.rewriting import bottom_up
+from flinkray.tables.plans.tables import Table, TablePath
+from flinkray.tables.syntax.nodes import Node
+from flinkray.tables.syntax.queries import Hint
+from flinkray.transformations.operator_factories import SinkFactory
+from flinkray.transformations.transformation import PhysicalTransformation, Transformation
+from flinkray.types.changelogs import ChangelogMode
+
+_OPTIONS = "OPTIONS"
+
+
+class Program:
+    """The transformations of one job, in which each table is read once.
+
+    Args:
+        catalog: where functions of the user's are; plans have their tables themselves.
+        streams: of the tables that have no connector, since they are streams of this process.
+    """
+
+    def __init__(self, catalog: Catalog, streams: Mapping[TablePath, Transformation], options: TableOptions) -> None:
+        self._streams = streams
+        self._tables: dict[TablePath, Transformation] = {}
+        self._scanned: dict[Table, Table] = {}
+        """What each table of a plan is in this job."""
+        self._lowering = ProgramLowering(self._tables, lambda name: catalog.function((name,)), options)
+
+    def rows(
+        self, plan: Plan, statement: Node, sql: str, lower: Callable[[Plan], Transformation] | None = None
+    ) -> Transformation:
+        """The rows of a plan.
+
+        Args:
+            lower: makes them of the plan that is executed; by custom as they are.
+        Raises:
+            SqlUnsupportedError: the plan cannot be executed yet; shows what of the statement.
+            InvalidProgramError: a table cannot be read.
+        """
+        plan = optimized(self._read(plan))
+        try:
+            return self._lowering.of(plan) if lower is None else lower(plan)
+        except Unexecutable as error:
+            raise refusal(error, statement, sql) from None
+
+    def _read(self, plan: Plan) -> Plan:
+        """The plan with its tables as they are read: with the OPTIONS of hints, and with what their rows do."""
+
+        def change(node: Plan) -> Plan:
+            if not isinstance(node, Scan):
+                return node
+            table = self._known(_hinted(node.table, node.hints))
+            return replace(node, table=table, hints=tuple(hint for hint in node.hints if hint.name != _OPTIONS))
+
+        return bottom_up(plan, change)
+
+    def _known(self, table: Table) -> Table:
+        """The table as it is read in this job, by a path of its own: since a plan was made, another one may have got
+        the name of its table."""
+        if table.path in self._streams:
+            self._tables[table.path] = self._streams[table.path]
+            return table
+        if table not in self._scanned:
+            others = sum(each.path == table.path for each in self._scanned)
+            path = (*table.path[:2], f"{table.path[2]} {others + 1}") if others else table.path
+            self._scanned[table] = replace(table, path=path, changes=changes_of(table))
+            self._tables[path] = scan(table)
+        return self._scanned[table]
+
+    def insert(self, plan: Insert, statement: Node, sql: str) -> PhysicalTransformation:
+        """The sink that the rows of an INSERT go into.
+
+        Raises:
+            SqlUnsupportedError: the plan cannot be executed yet, or there is no such INSERT here.
+            InvalidProgramError: a table cannot be read, or written.
+        """
+        span = statement.span
+        if plan.overwrite:
+            raise SqlUnsupportedError("INSERT OVERWRITE is not there: INSERT INTO adds rows", sql, span.start, span.end)
+        if plan.table.path in self._streams:
+            message = f"{plan.table.path[2]!r} is a stream; rows go into tables that have a connector"
+            raise SqlValidationError(message, sql, span.start, span.end)
+        table = _hinted(plan.table, plan.hints)
+        sink, parallelism = sink_of(table)
+        return PhysicalTransformation(
+            name=f"Sink: {table.path[2]}",
+            factory=SinkFactory(sink),
+            input_transformations=(self._rows_for(plan, sink, statement, sql),),
+            parallelism=parallelism,
+        )
+
+    def _rows_for(self, plan: Insert, sink: Sink, statement: Node, sql: str) -> Transformation:
+        """The rows of an INSERT; those for a sink that replaces rows have one for each key at a time."""
+        if sink.accepts is not ChangelogMode.UPSERT or not plan.table.primary_key:
+            return self.rows(plan.input, statement, sql)
+        names = plan.table.written_row_type.names
+        key = [names.index(name) for name in plan.table.primary_key]
+        return self.rows(plan.input, statement, sql, lambda rows: for_upserts(rows, key, self._lowering))
+
+
+def _hinted(table: Table, hints: tuple[Hint, ...]) -> Table:
+    given = [(key, value) for hint in hints if hint.name == _OPTIONS for key, value in hint.options]
+    if not given:
+        return table
+    for key, value in given:
+        if key is None:
+            raise InvalidProgramError(f"the hint OPTIONS takes 'key' = 'value', not {value!r}")
+    options = tuple((dict(table.options) | {str(key): value for key, value in given}).items())
+    name = f"{table.path[2]} with {', '.join(f'{key}={value}' for key, value in given)}"
+    return replace(table, options=options, path=(*table.path[:2], name))

@@ -1,0 +1,120 @@
+"""ALTER TABLE: the table that a changed CREATE TABLE of it would make."""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+from msgspec.structs import replace
+
+from flinkray.errors import SqlUnsupportedError, SqlValidationError
+from flinkray.tables.binding.binder import Binder
+from flinkray.tables.catalog import Catalog
+from flinkray.tables.environment.create_texts import create_table_text
+from flinkray.tables.plans.tables import Table
+from flinkray.tables.syntax import statements as syntax
+from flinkray.tables.syntax.nodes import Node
+from flinkray.tables.syntax.parsing.parser import parse_statement
+from flinkray.tables.syntax.unparsing.statements import statement_text
+
+
+def altered(table: Table, node: syntax.AlterTable, catalog: Catalog, sql: str) -> Table:
+    """The table after ALTER TABLE.
+
+    Raises:
+        SqlError: the change does not fit the table, or cannot be made here.
+    """
+    change = node.change
+    if isinstance(change, syntax.SetOptions):
+        return replace(table, options=tuple((dict(table.options) | dict(change.options)).items()))
+    if isinstance(change, syntax.ResetOptions):
+        return replace(table, options=tuple((key, value) for key, value in table.options if key not in change.keys))
+    if isinstance(change, syntax.SetComment):
+        return replace(table, comment=change.comment)
+    created = parse_statement(create_table_text(table))
+    assert isinstance(created, syntax.CreateTable)
+    changed = _Schema(created, sql).changed(change)
+    # Written and read again, so that an error shows the table that it would be.
+    text = statement_text(changed)
+    again = parse_statement(text)
+    assert isinstance(again, syntax.CreateTable)
+    return Binder(catalog, text).table(again)[0]
+
+
+class _Schema:
+    """Changes the columns, keys and watermark of a CREATE TABLE."""
+
+    def __init__(self, created: syntax.CreateTable, sql: str) -> None:
+        self.created = created
+        self.sql = sql
+
+    def _fail(self, node: Node, message: str) -> NoReturn:
+        raise SqlValidationError(message, self.sql, node.span.start, node.span.end)
+
+    def changed(self, change: syntax.Change) -> syntax.CreateTable:
+        if isinstance(change, syntax.ChangeSchema) and change.distribution is None:
+            return self._with(change)
+        if isinstance(change, syntax.DropFromSchema) and change.what != "DISTRIBUTION":
+            return self._without(change)
+        if isinstance(change, syntax.RenameColumn):
+            return self._renamed(change)
+        message = "ALTER TABLE takes columns, keys, watermarks, options, a comment and names here, nothing else"
+        raise SqlUnsupportedError(message, self.sql, change.span.start, change.span.end)
+
+    def _with(self, change: syntax.ChangeSchema) -> syntax.CreateTable:
+        columns = list(self.created.columns)
+        for each in change.columns:
+            place = self._place(each.column.name.text)
+            if change.verb == "ADD" and place is not None:
+                self._fail(each.column, f"there is a column {each.column.name.text!r} already: MODIFY it")
+            if change.verb == "MODIFY" and place is None:
+                self._fail(each.column, f"there is no column {each.column.name.text!r}: ADD it")
+            names = [column.name.text for column in columns]
+            at = len(columns)
+            if place is not None:
+                at = names.index(each.column.name.text)
+                del columns[at], names[at]
+            if each.position is not None:
+                after = each.position.after
+                if after is not None and after.text not in names:
+                    self._fail(after, f"there is no column {after.text!r}; columns: {', '.join(names)}")
+                at = 0 if after is None else names.index(after.text) + 1
+            columns.insert(at, each.column)
+        if change.verb == "ADD" and ((change.keys and self.created.keys) or (change.watermarks and self._watermarks)):
+            self._fail(change, "the table has one already: MODIFY it")
+        keys, watermarks = change.keys or self.created.keys, change.watermarks or self._watermarks
+        return replace(self.created, columns=tuple(columns), keys=keys, watermarks=watermarks)
+
+    @property
+    def _watermarks(self) -> tuple[syntax.Watermark, ...]:
+        return self.created.watermarks
+
+    def _place(self, name: str) -> int | None:
+        names = [column.name.text for column in self.created.columns]
+        return names.index(name) if name in names else None
+
+    def _without(self, change: syntax.DropFromSchema) -> syntax.CreateTable:
+        if change.what in ("PRIMARY KEY", "CONSTRAINT"):
+            return replace(self.created, keys=())
+        if change.what == "WATERMARK":
+            return replace(self.created, watermarks=())
+        dropped = [each.texts[0] for each in change.names]
+        for each in change.names:
+            if self._place(each.texts[0]) is None:
+                self._fail(each, f"there is no column {each.texts[0]!r}")
+        columns = tuple(column for column in self.created.columns if column.name.text not in dropped)
+        return replace(self.created, columns=columns)
+
+    def _renamed(self, change: syntax.RenameColumn) -> syntax.CreateTable:
+        old = change.old.texts[0]
+        place = self._place(old)
+        if place is None:
+            self._fail(change.old, f"there is no column {old!r}")
+        columns = list(self.created.columns)
+        columns[place] = replace(columns[place], name=change.new)
+        if any(name.text == old for key in self.created.keys for name in key.columns):
+            keys = tuple(
+                replace(key, columns=tuple(change.new if name.text == old else name for name in key.columns))
+                for key in self.created.keys
+            )
+            return replace(self.created, columns=tuple(columns), keys=keys)
+        return replace(self.created, columns=tuple(columns))

@@ -1,0 +1,117 @@
+"""INSERTs that are kept to run later: a TablePipeline of one, and a StatementSet of several that are one job."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from msgspec import Struct
+
+from flinkray.errors import InvalidProgramError
+from flinkray.tables.api.schemas import TableDescriptor
+from flinkray.tables.api.table import Table
+from flinkray.tables.binding.binder import Binder
+from flinkray.tables.catalog import Catalog
+from flinkray.tables.environment.results import TableResult
+from flinkray.tables.plans.nodes import Insert
+from flinkray.tables.syntax import statements as syntax
+from flinkray.tables.syntax.nodes import Node
+from flinkray.tables.syntax.parsing.parser import parse_statement
+
+
+class PlannedInsert(Struct, frozen=True):
+    """The plan of an INSERT, and the statement that it was made of."""
+
+    plan: Insert
+    statement: Node
+    sql: str
+
+
+class Inserts(Protocol):
+    """What sets of INSERTs need of the environment that they belong to."""
+
+    catalog: Catalog
+
+    def _run_inserts(self, inserts: Sequence[PlannedInsert]) -> TableResult:
+        """One job of several INSERTs."""
+
+    def _explain_inserts(self, inserts: Sequence[PlannedInsert]) -> str:
+        """Their plans as text."""
+
+    def _attach(self, inserts: Sequence[PlannedInsert]) -> None:
+        """Makes them part of the environment's own program."""
+
+
+class TablePipeline:
+    """The INSERT of a table's rows into a table."""
+
+    def __init__(self, environment: Inserts, insert: PlannedInsert) -> None:
+        self._environment = environment
+        self._insert_planned = insert
+
+    def execute(self) -> TableResult:
+        """Starts the job."""
+        return self._environment._run_inserts([self._insert_planned])
+
+    def explain(self) -> str:
+        """The plan as text."""
+        return self._environment._explain_inserts([self._insert_planned])
+
+    def print_explain(self) -> None:
+        print(self.explain())
+
+
+class StatementSet:
+    """INSERTs that are one job, in which each table is read once. Made with `create_statement_set()`."""
+
+    def __init__(self, environment: Inserts) -> None:
+        self._environment = environment
+        self._inserts: list[PlannedInsert] = []
+
+    def add_insert_sql(self, stmt: str) -> StatementSet:
+        """Adds an INSERT statement.
+
+        Raises:
+            SqlError: it is wrong, or no INSERT; shows where.
+        """
+        node = parse_statement(stmt)
+        if not isinstance(node, syntax.Insert):
+            raise InvalidProgramError("a statement set takes INSERT statements")
+        self._inserts.append(PlannedInsert(Binder(self._environment.catalog, stmt).insert(node), node, stmt))
+        return self
+
+    def add_insert(
+        self, target_path_or_descriptor: str | TableDescriptor, table: Table, overwrite: bool = False
+    ) -> StatementSet:
+        """Adds the INSERT of a table's rows into a table."""
+        return self.add(table.insert_into(target_path_or_descriptor, overwrite))
+
+    def add(self, table_pipeline: TablePipeline) -> StatementSet:
+        """Adds what `Table.insert_into` gave."""
+        self._inserts.append(table_pipeline._insert_planned)
+        return self
+
+    def execute(self) -> TableResult:
+        """Starts the job; the set is empty afterwards.
+
+        Raises:
+            InvalidProgramError: there is no INSERT in it.
+        """
+        inserts, self._inserts = self._inserts, []
+        if not inserts:
+            raise InvalidProgramError("the statement set is empty: add_insert_sql or add_insert first")
+        return self._environment._run_inserts(inserts)
+
+    def attach_as_datastream(self) -> None:
+        """Makes the INSERTs part of the program of the environment, which `env.execute()` runs; empties the set."""
+        inserts, self._inserts = self._inserts, []
+        self._environment._attach(inserts)
+
+    def explain(self, *extra_details: Any) -> str:
+        """The plans as text."""
+        if extra_details:
+            raise InvalidProgramError(f"explain shows plans, without {extra_details[0]}")
+        return self._environment._explain_inserts(self._inserts)
+
+    def print_explain(self) -> None:
+        print(self.explain())

@@ -1,0 +1,273 @@
+"""Statements of SQL over the tables of catalogs: what each gives, and the jobs that they start."""
+
+from __future__ import annotations
+
+import importlib
+import uuid
+from collections.abc import Sequence
+from typing import Protocol
+
+from flinkray.collected_rows import CollectedRows
+from flinkray.config.configuration import Configuration
+from flinkray.config.options import RUNTIME_MODE
+from flinkray.config.table_options import DISPLAY_WIDTH, DML_SYNC
+from flinkray.connectors.collect.sink import CollectSink
+from flinkray.errors import InvalidProgramError, SqlError, SqlUnsupportedError, SqlValidationError
+from flinkray.execution import JobClient
+from flinkray.tables.api.user_functions import UserDefinedFunctionWrapper, udf
+from flinkray.tables.binding.binder import Binder
+from flinkray.tables.catalog import Catalog, UserFunction
+from flinkray.tables.environment.answers import OK, Answer, PrintStyle, ResultKind, tabled, text
+from flinkray.tables.environment.changes import Changes
+from flinkray.tables.environment.programs import Program
+from flinkray.tables.environment.results import TableResult
+from flinkray.tables.environment.shows import Shows
+from flinkray.tables.environment.statement_sets import PlannedInsert
+from flinkray.tables.lowering.queries import options_of
+from flinkray.tables.plans.explain import explain
+from flinkray.tables.plans.expressions import Plan
+from flinkray.tables.plans.nodes import Insert, row_type
+from flinkray.tables.plans.rules.order import optimized
+from flinkray.tables.plans.tables import TablePath
+from flinkray.tables.syntax import statements as syntax
+from flinkray.tables.syntax.nodes import Node
+from flinkray.tables.syntax.parsing.parser import parse_script, parse_statement
+from flinkray.tables.types.logical import BIGINT
+from flinkray.transformations.operator_factories import SinkFactory
+from flinkray.transformations.transformation import PhysicalTransformation, Transformation, own_parallelism
+
+
+class Runner(Protocol):
+    """What a TableEnvironment needs of the environment that its jobs run in."""
+
+    @property
+    def configuration(self) -> Configuration:
+        """A copy of the settings."""
+
+    def configure(self, config: dict[str, object]) -> object:
+        """Sets options."""
+
+    def _unset(self, key: str) -> None:
+        """Gives an option its default."""
+
+    def _submit_alone(self, transformations: Sequence[Transformation], job_name: str) -> JobClient:
+        """Submits these transformations, and nothing that was recorded beside them."""
+
+    def _register(self, transformation: Transformation) -> None:
+        """Makes an operator part of the environment's own program."""
+
+    def _plan_alone(self, transformations: Sequence[Transformation]) -> str:
+        """The job graph of these transformations as text."""
+
+
+class StatementEnvironment:
+    """Catalogs, and statements over them."""
+
+    def __init__(self, runner: Runner) -> None:
+        self.catalog = Catalog()
+        self._runner = runner
+        self._initial = runner.configuration
+        self._streams: dict[TablePath, Transformation] = {}
+        """The tables that are streams of this process."""
+
+    # -- statements
+
+    def execute_sql(self, statement: str) -> TableResult:
+        """Carries out one statement. A query's rows come while it runs; INSERT returns when its job has begun, unless
+        `table.dml-sync` is set.
+
+        Raises:
+            SqlError: the statement is wrong, or cannot be executed yet; shows where.
+            InvalidProgramError: a table cannot be read or written as its options say.
+            ConfigurationError: SET of an option that there is not, or of a value that it does not take.
+        """
+        return self._execute(parse_statement(statement), statement)
+
+    def execute_script(self, script: str) -> list[TableResult]:
+        """Carries out statements with `;` between them, one after the other, and gives the result of each. Jobs of
+        INSERT are waited for; those of queries go on until their rows are taken.
+
+        Raises:
+            SqlError: of the first statement that cannot be carried out; those before it have been.
+        """
+        results = []
+        for node in parse_script(script):
+            result = self._execute(node, script)
+            if isinstance(node, syntax.Insert | syntax.StatementSet):
+                result.wait()
+            results.append(result)
+        return results
+
+    def _execute(self, node: syntax.Statement, sql: str) -> TableResult:
+        match node:
+            case syntax.QueryStatement():
+                return self._query(Binder(self.catalog, sql).query(node), node, sql)
+            case syntax.Insert():
+                return self._insert([node], sql)
+            case syntax.StatementSet(inserts=inserts):
+                return self._insert(inserts, sql)
+            case syntax.CreateTable(query=query) if query is not None:
+                return self._create_as(node, sql)
+        return self._result(self._answer(node, sql))
+
+    def _answer(self, node: syntax.Statement, sql: str) -> Answer:
+        match node:
+            case syntax.Show():
+                return Shows(self.catalog, sql).show(node)
+            case syntax.Describe():
+                return Shows(self.catalog, sql).describe(node)
+            case syntax.Explain():
+                return text(self._explained(node, sql), PrintStyle.RAW)
+            case syntax.Set() | syntax.Reset():
+                return self._setting(node)
+        changed = Changes(self.catalog, sql, self._load_function).change(node)
+        if changed is None:
+            raise _refused(node, sql)
+        return changed
+
+    def _result(self, answer: Answer) -> TableResult:
+        return TableResult(answer.row_type, answer)
+
+    def _load_function(self, name: str, implementation: str) -> UserFunction:
+        """The function that `module.name` is, or with `udf` made of."""
+        module, _, attribute = implementation.rpartition(".")
+        try:
+            found = getattr(importlib.import_module(module), attribute)
+        except (ImportError, AttributeError, ValueError) as error:
+            raise InvalidProgramError(
+                f"function {name!r}: {implementation!r} cannot be imported ({error}); give it as 'module.function'"
+            ) from error
+        wrapper: UserDefinedFunctionWrapper = found if isinstance(found, UserDefinedFunctionWrapper) else udf(found)
+        return wrapper.described(name)
+
+    # -- settings
+
+    def _setting(self, node: syntax.Set | syntax.Reset) -> Answer:
+        if isinstance(node, syntax.Set):
+            if node.key is None:
+                return tabled(("key", "value"), sorted(self._runner.configuration.shown().items()))
+            self._runner.configure({node.key: node.value})
+            return OK
+        initial = dict(self._initial)
+        keys = [key for key, _ in self._runner.configuration] if node.key is None else [node.key]
+        for key in keys:
+            if key in initial:
+                self._runner.configure({key: initial[key]})
+            else:
+                self._runner._unset(key)
+        return OK
+
+    # -- queries
+
+    def _query(self, plan: Plan, node: Node, sql: str) -> TableResult:
+        rows = self._program().rows(plan, node, sql)
+        collect_id = uuid.uuid4().hex
+        sink = PhysicalTransformation(
+            name="Sink: Collect",
+            factory=SinkFactory(CollectSink(collect_id)),
+            input_transformations=(rows,),
+            parallelism=own_parallelism(rows),
+        )
+        client = self._runner._submit_alone([sink], "collect")
+        configuration = self._runner.configuration
+        return TableResult(
+            plan.row_type,
+            CollectedRows(client, client.collected(collect_id)),
+            client,
+            has_kinds=configuration.get(RUNTIME_MODE) == "streaming",
+            width=configuration.get(DISPLAY_WIDTH),
+        )
+
+    def _program(self) -> Program:
+        return Program(self.catalog, self._streams, options_of(self._runner.configuration))
+
+    # -- INSERT
+
+    def _insert(self, nodes: Sequence[syntax.Insert], sql: str) -> TableResult:
+        return self._run_inserts([PlannedInsert(Binder(self.catalog, sql).insert(node), node, sql) for node in nodes])
+
+    def _sinks(self, inserts: Sequence[PlannedInsert]) -> list[PhysicalTransformation]:
+        """The sinks of several plans, below which each table is read once."""
+        program = self._program()
+        return [program.insert(each.plan, each.statement, each.sql) for each in inserts]
+
+    def _run_inserts(self, inserts: Sequence[PlannedInsert]) -> TableResult:
+        """One job of several plans."""
+        sinks = self._sinks(inserts)
+        names = [".".join(each.plan.table.path) for each in inserts]
+        client = self._runner._submit_alone(sinks, f"insert-into_{','.join(names)}")
+        if len(set(names)) < len(names):
+            names = [f"{name}_{number}" for number, name in enumerate(names, 1)]
+        columns = row_type(names, [BIGINT] * len(names))
+        answer = Answer(columns, ((-1,) * len(names),), ResultKind.SUCCESS_WITH_CONTENT, PrintStyle.RAW)
+        result = TableResult(columns, answer, client)
+        if self._runner.configuration.get(DML_SYNC):
+            result.wait()
+        return result
+
+    def _create_as(self, node: syntax.CreateTable, sql: str) -> TableResult:
+        """CREATE TABLE AS: the table stays only where the job could be started."""
+        assert node.query is not None
+        found = Changes(self.catalog, sql, self._load_function)
+        before = self.catalog.find(self.catalog.path(node.table.texts))
+        table = found.table(node)
+        if table is None:
+            return self._result(OK)
+        insert = syntax.Insert(node.table, node.query, span=node.span)
+        try:
+            return self._insert([insert], sql)
+        except Exception:
+            self.catalog.remove(table.path, temporary=node.temporary)
+            if before is not None and node.replaces:
+                self.catalog.add(before, temporary=node.temporary)
+            raise
+
+    # -- EXPLAIN
+
+    def _explained(self, node: syntax.Explain, sql: str) -> str:
+        details = set(node.details) - {"JSON_EXECUTION_PLAN"}
+        if details:
+            message = f"EXPLAIN {min(details)} is not there; EXPLAIN shows plans, and JSON_EXECUTION_PLAN also the job"
+            raise SqlUnsupportedError(message, sql, node.span.start, node.span.end)
+        binder, planned = Binder(self.catalog, sql), node.statement
+        if isinstance(planned, syntax.QueryStatement):
+            return self._explain([binder.query(planned)], [planned], sql, node.details)
+        inserts = planned.inserts if isinstance(planned, syntax.StatementSet) else (planned,)
+        return self._explain([binder.insert(each) for each in inserts], inserts, sql, node.details)
+
+    def _explain(self, plans: Sequence[Plan], nodes: Sequence[Node], sql: str, details: Sequence[str] = ()) -> str:
+        parts = ["== Logical Plan ==", *map(explain, plans)]
+        parts += ["== Optimized Plan ==", *(explain(optimized(plan)) for plan in plans)]
+        if details:
+            program = self._program()
+            transformations: list[Transformation] = []
+            for plan, node in zip(plans, nodes, strict=True):
+                if isinstance(plan, Insert):
+                    transformations.append(program.insert(plan, node, sql))
+                else:
+                    transformations.append(program.rows(plan, node, sql))
+            parts += ["== Job Graph ==", self._runner._plan_alone(transformations)]
+        return "\n".join(parts)
+
+
+def _refused(node: syntax.Statement, sql: str) -> SqlError:
+    """The error of a statement that can be read and that nothing here carries out."""
+    reasons: dict[type[syntax.Statement], str] = {
+        syntax.Truncate: "tables are not emptied here: DROP the table, or remove its rows where they are kept",
+        syntax.Update: "rows are not updated in place here: INSERT INTO a table with a primary key writes over them",
+        syntax.Delete: "rows are not deleted in place here",
+        syntax.CreateMaterializedTable: "there are no materialized tables here: CREATE TABLE ... AS, or a VIEW",
+        syntax.CreateModel: "there are no models here: call one in a function of your own",
+        syntax.CompilePlan: "plans are not kept in files here: keep the statement",
+        syntax.ExecutePlan: "plans are not kept in files here: keep the statement",
+        syntax.LoadModule: "there is one module, core, and it is always loaded",
+        syntax.UnloadModule: "there is one module, core, and it is always loaded",
+        syntax.ChangeJars: "there are no jars here; functions are in Python",
+        syntax.Analyze: "there are no statistics of tables here",
+        syntax.CallProcedure: "there are no procedures here",
+        syntax.StopJob: "jobs are stopped by their client: result.get_job_client().stop_with_savepoint()",
+    }
+    message = reasons.get(type(node))
+    if message is None:
+        return SqlValidationError(f"{type(node).__name__} cannot be carried out here", sql, 0, len(sql))
+    return SqlUnsupportedError(message, sql, node.span.start, node.span.end)

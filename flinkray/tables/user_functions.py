@@ -1,0 +1,291 @@
+"""Functions of the user's in tables: what they are written as, and how they are called with columns.
+
+A function of kind "general" is called once for each row, with values of Python. One of kind "pandas" gets a Series for
+each argument, and one of kind "arrow" an array, which is the column itself; both give as many values back.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+from msgspec import Struct
+
+from flinkray.errors import InvalidProgramError
+from flinkray.extras import import_package
+from flinkray.types.rows import Row, row_class
+
+GENERAL, PANDAS, ARROW = "general", "pandas", "arrow"
+FUNCTION_KINDS = (GENERAL, PANDAS, ARROW)
+
+
+class FunctionContext:
+    """What `open` of a function of tables gets."""
+
+    def __init__(self, runtime_context: Any) -> None:
+        self._runtime_context = runtime_context
+
+    def get_metric_group(self) -> Any:
+        """A group for figures of the function's own."""
+        return self._runtime_context.get_metrics_group()
+
+    def get_job_parameter(self, key: str, default_value: str) -> str:
+        """The value that `pipeline.global-job-parameters` has for the key, else `default_value`."""
+        value: str = self._runtime_context.get_job_parameter(key, default_value)
+        return value
+
+
+class UserDefinedFunction:
+    """Base of functions with a life cycle."""
+
+    def open(self, function_context: FunctionContext) -> None:
+        """Called once in each subtask, before the first row."""
+
+    def close(self) -> None:
+        """Called once in each subtask, after the last row."""
+
+    def is_deterministic(self) -> bool:
+        """Whether the same arguments always give the same result."""
+        return True
+
+
+class ScalarFunction(UserDefinedFunction):
+    """Gives a value for each row: override `eval`."""
+
+    eval: Callable[..., Any]
+
+
+class TableFunction(UserDefinedFunction):
+    """Gives rows for each row: override `eval`, a generator, or a function that returns several."""
+
+    eval: Callable[..., Any]
+
+
+class AggregateFunction(UserDefinedFunction):
+    """Gives a value for each group."""
+
+    def create_accumulator(self) -> Any:
+        """The accumulator of a group without rows."""
+        raise NotImplementedError
+
+    def accumulate(self, accumulator: Any, *args: Any) -> None:
+        """Take a row in."""
+        raise NotImplementedError
+
+    def retract(self, accumulator: Any, *args: Any) -> None:
+        """Take a row back."""
+        raise NotImplementedError
+
+    def merge(self, accumulator: Any, accumulators: Iterable[Any]) -> None:
+        """Take in what other accumulators have."""
+        raise NotImplementedError
+
+    def get_value(self, accumulator: Any) -> Any:
+        """The result of a group."""
+        raise NotImplementedError
+
+
+class Implementation(Struct, frozen=True):
+    """How a function is called.
+
+    Args:
+        name: what users call it.
+        function: a callable, or an object with `eval`, `open` and `close`.
+        kind: one of `FUNCTION_KINDS`.
+        row_names: the arguments are the columns of the row with these names, and the function gets the row.
+    """
+
+    name: str
+    function: Any
+    kind: str = GENERAL
+    row_names: tuple[str, ...] | None = None
+
+    @property
+    def callable(self) -> Callable[..., Any]:
+        """What is called with the arguments."""
+        found: Callable[..., Any] = getattr(self.function, "eval", self.function)
+        return found
+
+
+class ScalarCall(Struct, frozen=True):
+    """A call in a batch: which columns are its arguments, and what its result is."""
+
+    implementation: Implementation
+    arguments: tuple[int, ...]
+    result: pa.Field
+
+
+class _Called:
+    """Calls functions in one subtask; opens and closes them."""
+
+    def __init__(self, functions: Sequence[Any]) -> None:
+        self._functions = list({id(each): each for each in functions}.values())
+
+    def open(self, runtime_context: Any) -> None:
+        context = FunctionContext(runtime_context)
+        for function in self._functions:
+            if hasattr(function, "eval") and hasattr(function, "open"):
+                function.open(context)
+
+    def close(self) -> None:
+        for function in self._functions:
+            if hasattr(function, "eval") and hasattr(function, "close"):
+                function.close()
+
+
+class ScalarCalls(_Called):
+    """A batch with the results of calls in the place of their arguments.
+
+    Args:
+        kept: how many columns in front are kept as they are.
+    """
+
+    def __init__(self, calls: Sequence[ScalarCall], kept: int) -> None:
+        super().__init__([call.implementation.function for call in calls])
+        self._calls = tuple(calls)
+        self._kept = kept
+
+    def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        columns, fields = list(batch.columns[: self._kept]), list(batch.schema)[: self._kept]
+        for call in self._calls:
+            columns.append(_evaluated(call, batch))
+            fields.append(call.result)
+        return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))
+
+
+def _evaluated(call: ScalarCall, batch: pa.RecordBatch) -> pa.Array:
+    implementation, kind = call.implementation, call.result.type
+    columns = [batch.column(place) for place in call.arguments]
+    if implementation.kind == ARROW:
+        return _as_array(implementation.callable(*_whole(implementation, columns, pa.RecordBatch.from_arrays)), kind)
+    if implementation.kind == PANDAS:
+        return _of_pandas(implementation, columns, kind, batch.num_rows)
+    function = implementation.callable
+    results = [function(*arguments) for arguments in _rows(implementation, columns, batch.num_rows)]
+    return pa.array([_stored(each, kind) for each in results], kind)
+
+
+def _whole(implementation: Implementation, columns: list[pa.Array], make: Callable[..., Any]) -> list[Any]:
+    """The arguments in columns; those of a row as one table."""
+    if implementation.row_names is None:
+        return columns
+    return [make(columns, names=list(implementation.row_names))]
+
+
+def _as_array(result: Any, kind: pa.DataType) -> pa.Array:
+    if isinstance(result, pa.ChunkedArray):
+        result = result.combine_chunks()
+    if isinstance(result, pa.RecordBatch | pa.Table):
+        result = result.to_struct_array()
+        result = result.combine_chunks() if isinstance(result, pa.ChunkedArray) else result
+    if not isinstance(result, pa.Array):
+        result = pa.array(result, kind)
+    return result if result.type == kind else result.cast(kind)
+
+
+def _of_pandas(implementation: Implementation, columns: list[pa.Array], kind: pa.DataType, count: int) -> pa.Array:
+    pandas = import_package("pandas", "a function with func_type='pandas'")
+    if implementation.row_names is None:
+        arguments = [column.to_pandas() for column in columns]
+    else:
+        frame = pa.RecordBatch.from_arrays(columns, names=list(implementation.row_names)).to_pandas()
+        arguments = [frame]
+    result = implementation.callable(*arguments)
+    if isinstance(result, pandas.DataFrame):
+        return _as_array(pa.Table.from_pandas(result, preserve_index=False), kind)
+    if not isinstance(result, pandas.Series):
+        result = pandas.Series([result] * count)
+    return _as_array(pa.Array.from_pandas(result, type=kind), kind)
+
+
+def _rows(implementation: Implementation, columns: list[pa.Array], count: int) -> Iterator[tuple[Any, ...]]:
+    """The arguments of each call."""
+    if not columns:
+        return iter([()] * count)
+    values = zip(*(_values(column) for column in columns), strict=True)
+    if implementation.row_names is None:
+        return values
+    made = row_class(implementation.row_names)._maker()
+    return ((made(each),) for each in values)
+
+
+def _values(column: pa.Array) -> list[Any]:
+    found = column.to_pylist()
+    return [_shown(each) for each in found] if pa.types.is_nested(column.type) else found
+
+
+def _shown(value: Any) -> Any:
+    """A nested value as functions get it: rows as Row, maps as dict."""
+    if isinstance(value, dict):
+        return Row(**{name: _shown(each) for name, each in value.items()})
+    if isinstance(value, list):
+        if value and all(isinstance(each, tuple) for each in value):
+            return {_shown(key): _shown(each) for key, each in value}
+        return [_shown(each) for each in value]
+    return value
+
+
+def _stored(value: Any, kind: pa.DataType) -> Any:
+    """What a function gave as Arrow takes it: rows and tuples of a ROW by the names of its fields."""
+    if value is None:
+        return None
+    if pa.types.is_struct(kind):
+        items = value.values() if isinstance(value, dict) else value
+        return {field.name: _stored(each, field.type) for field, each in zip(kind, items, strict=True)}
+    if pa.types.is_map(kind) and isinstance(value, dict):
+        return [(key, _stored(each, kind.item_type)) for key, each in value.items()]
+    if pa.types.is_list(kind):
+        return [_stored(each, kind.value_type) for each in value]
+    return value
+
+
+class TableCalls(_Called):
+    """For each row of a batch the rows that a table function gives, behind the columns that are kept.
+
+    Args:
+        is_outer: whether a row for which it gives none is there once, with nulls.
+    """
+
+    def __init__(
+        self, implementation: Implementation, arguments: tuple[int, ...], kept: int, added: pa.Schema, is_outer: bool
+    ) -> None:
+        super().__init__([implementation.function])
+        self._implementation = implementation
+        self._arguments = arguments
+        self._kept = kept
+        self._added = added
+        self._is_outer = is_outer
+
+    def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch | None:
+        columns = [batch.column(place) for place in self._arguments]
+        function = self._implementation.callable
+        places: list[int] = []
+        rows: list[Sequence[Any]] = []
+        width = len(self._added)
+        for place, arguments in enumerate(_rows(self._implementation, columns, batch.num_rows)):
+            before = len(rows)
+            rows.extend(_given_rows(function(*arguments), width))
+            if len(rows) == before and self._is_outer:
+                rows.append((None,) * width)
+            places.extend([place] * (len(rows) - before))
+        if not rows:
+            return None
+        taken = batch.select(list(range(self._kept))).take(pa.array(places, pa.int32()))
+        added = [
+            pa.array([_stored(row[at], field.type) for row in rows], field.type) for at, field in enumerate(self._added)
+        ]
+        return pa.RecordBatch.from_arrays([*taken.columns, *added], schema=pa.schema([*taken.schema, *self._added]))
+
+
+def _given_rows(given: Any, width: int) -> Iterator[Sequence[Any]]:
+    """The rows of what a table function returned: nothing, one, or several."""
+    if given is None:
+        return
+    several = given if inspect.isgenerator(given) or isinstance(given, list | Iterator) else [given]
+    for row in several:
+        found = row if isinstance(row, tuple) else (row,)
+        if len(found) != width:
+            raise InvalidProgramError(f"a table function of {width} columns gave a row of {len(found)}: {row!r}")
+        yield found

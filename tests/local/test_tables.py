@@ -1,0 +1,263 @@
+"""Statements, queries in Python, and functions of the user's over tables, in whole jobs."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+
+from flinkray import InvalidProgramError, Row, RowKind, StreamExecutionEnvironment
+from flinkray.tables.api.data_types import DataTypes
+from flinkray.tables.api.expressions import col, lit
+from flinkray.tables.api.schemas import Schema, TableDescriptor
+from flinkray.tables.api.user_functions import udf, udtf
+from flinkray.tables.api.windows import Tumble
+from flinkray.tables.connectors.in_memory import register_rows
+from flinkray.tables.user_functions import FunctionContext, ScalarFunction
+from tests.support.jobs import environment
+
+
+@pytest.fixture
+def env() -> StreamExecutionEnvironment:
+    return environment(parallelism=1)
+
+
+def printed(env: StreamExecutionEnvironment, sql: str) -> list[str]:
+    text = io.StringIO()
+    env.tables.execute_sql(sql).print(text)
+    return text.getvalue().splitlines()
+
+
+def test_a_table_of_made_up_rows_has_what_its_options_say(env: StreamExecutionEnvironment) -> None:
+    env.tables.execute_sql(
+        """CREATE TABLE made (
+          n INT, price DECIMAL(6, 2), name STRING, is_new BOOLEAN, at_time TIMESTAMP(3), tags ARRAY<STRING>,
+          place ROW<x DOUBLE, y DOUBLE>, counts MAP<STRING, INT>, gone BIGINT, twice AS n * 2
+        ) WITH ('connector' = 'datagen', 'rows-per-second' = '1000000', 'fields.n.kind' = 'sequence',
+          'fields.n.start' = '5', 'fields.n.end' = '9', 'fields.price.min' = '1.5', 'fields.price.max' = '2',
+          'fields.name.length' = '4', 'fields.tags.length' = '2', 'fields.tags.element.length' = '3',
+          'fields.place.x.min' = '7', 'fields.place.x.max' = '8', 'fields.gone.null-rate' = '1',
+          'fields.at_time.max-past' = '1 h')"""
+    )
+    rows = env.tables.from_path("made").to_arrow()
+    assert rows["n"].to_pylist() == [5, 6, 7, 8, 9]
+    assert rows["twice"].to_pylist() == [10, 12, 14, 16, 18]
+    assert all(1.5 <= float(each) <= 2 for each in rows["price"].to_pylist())
+    assert {len(each) for each in rows["name"].to_pylist()} == {4}
+    assert [[len(each) for each in tags] for tags in rows["tags"].to_pylist()] == [[3, 3]] * 5
+    assert all(7 <= each["x"] < 8 for each in rows["place"].to_pylist())
+    assert {len(each) for each in rows["counts"].to_pylist()} == {3}
+    assert rows["gone"].null_count == 5
+
+
+def test_rows_come_with_what_they_do_and_go_into_files(env: StreamExecutionEnvironment, tmp_path: Path) -> None:
+    tables = env.tables
+    tables.execute_sql(
+        "CREATE TABLE people (id BIGINT, name STRING, born DATE) "
+        f"WITH ('connector' = 'filesystem', 'format' = 'json', 'path' = '{tmp_path}')"
+    )
+    result = tables.execute_sql(
+        "EXECUTE STATEMENT SET BEGIN INSERT INTO people VALUES (1, 'Ada', DATE '1815-12-10');"
+        "INSERT INTO people (name, id) SELECT 'Bo', 2; END"
+    )
+    result.wait(60_000)
+    assert list(result.lines()) == ["-1, -1"]
+    assert printed(env, "SELECT id, born, name FROM people WHERE id < 2") == [
+        "+----+----------------------+------------+--------------------------------+",
+        "| op |                   id |       born |                           name |",
+        "+----+----------------------+------------+--------------------------------+",
+        "| +I |                    1 | 1815-12-10 |                            Ada |",
+        "+----+----------------------+------------+--------------------------------+",
+        "1 row in set",
+    ]
+    with tables.execute_sql("TABLE people").collect() as rows:
+        assert sorted(rows) == [
+            Row(id=1, name="Ada", born=pd.Timestamp("1815-12-10").date()),
+            Row(id=2, name="Bo", born=None),
+        ]
+
+
+def test_the_print_connector_shows_rows_as_flink_does(
+    env: StreamExecutionEnvironment, capsys: pytest.CaptureFixture[str]
+) -> None:
+    env.tables.execute_sql("SET 'table.dml-sync' = 'true'")
+    env.tables.execute_sql(
+        "CREATE TABLE sink (a INT, b BOOLEAN, c TIMESTAMP(3), d ARRAY<INT>, e ROW<f STRING>, g MAP<STRING, INT>,"
+        "h STRING, i FLOAT, j TIMESTAMP_LTZ(3))"
+        "WITH ('connector' = 'print', 'print-identifier' = 'out')"
+    )
+    env.tables.execute_sql(
+        "INSERT INTO sink SELECT 1, TRUE, TIMESTAMP '2024-01-02 03:04:05.120', ARRAY[1, 2], ROW('x'), MAP['k', 1],"
+        "CAST(NULL AS STRING), CAST(86.4 AS FLOAT), TO_TIMESTAMP_LTZ(5000, 3)"
+    )
+    assert (
+        "out> +I[1, true, 2024-01-02T03:04:05.120, [1, 2], +I[x], {k=1}, null, 86.4, 1970-01-01T00:00:05Z]\n"
+        in capsys.readouterr().out
+    )
+
+
+def test_a_changelog_is_printed_with_kinds_and_a_table_of_it_has_what_is_left(env: StreamExecutionEnvironment) -> None:
+    kinds = (RowKind.INSERT, RowKind.INSERT, RowKind.UPDATE_BEFORE, RowKind.UPDATE_AFTER, RowKind.DELETE)
+    values = ((1, "a"), (2, "b"), (1, "a"), (1, "c"), (2, "b"))
+    rows = [Row.of_kind(kind, n=n, s=s) for kind, (n, s) in zip(kinds, values, strict=True)]
+    changes = env.tables.from_changelog_stream(env.from_collection(rows))
+    lines = [line[2:4] for line in changes.execute().lines()][3:-2]
+    assert lines == ["+I", "+I", "-U", "+U", "-D"]
+    assert changes.to_arrow().to_pylist() == [{"n": 1, "s": "c"}]
+    with pytest.raises(InvalidProgramError, match="to_changelog_stream takes them"):
+        env.tables.to_data_stream(changes)
+    again = env.tables.to_changelog_stream(changes.where(col("n") == 2))
+    assert [str(row.get_row_kind()) for row in again.execute_and_collect()] == ["+I", "-D"]
+
+
+def test_streams_frames_and_tables_are_read_by_names(env: StreamExecutionEnvironment) -> None:
+    stream = env.from_collection([Row(n=1), Row(n=2)])
+    env.tables.create_temporary_view("numbers", stream)
+    env.tables.create_temporary_view("doubled", env.tables.from_path("numbers").select("n * 2 AS n"))
+    frame, arrow = pd.DataFrame({"n": [7]}), pa.table({"n": [8]})
+    query = "SELECT n FROM doubled UNION ALL SELECT n FROM {frame} UNION ALL SELECT n FROM {arrow} WHERE n > 0"
+    united = env.sql(query, frame=frame, arrow=arrow)
+    assert sorted(row.n for row in united.execute_and_collect()) == [2, 4, 7, 8]
+    made = env.tables.from_elements(
+        [(1, "a")], DataTypes.ROW([DataTypes.FIELD("x", DataTypes.INT()), DataTypes.FIELD("y", "STRING")])
+    )
+    assert env.tables.sql_query(f"SELECT y, x FROM {made}").to_arrow().to_pylist() == [{"y": "a", "x": 1}]
+    stream_again = env.tables.to_data_stream(made.select(col("x") + 1))
+    assert [tuple(row) for row in stream_again.execute_and_collect()] == [(2,)]
+
+
+def test_a_stream_gets_the_columns_of_a_schema(env: StreamExecutionEnvironment) -> None:
+    schema = Schema.new_builder().column("n", "INT").column_by_expression("t", "TO_TIMESTAMP_LTZ(ms, 3)").build()
+    table = env.tables.from_data_stream(env.from_collection([Row(ms=1500, n=1)]), schema)
+    assert [str(each) for each in table.row_type.types] == ["INT", "TIMESTAMP_LTZ(3)"]
+    assert table.to_arrow().to_pylist()[0]["t"].isoformat() == "1970-01-01T00:00:01.500000+00:00"
+
+
+def test_windows_are_over_the_rowtime_that_a_schema_gives(env: StreamExecutionEnvironment) -> None:
+    rows = [Row(ms=ms, text=text) for ms, text in ((0, "a b"), (70_000, "c"), (30_000, "d"))]
+    schema = (
+        Schema.new_builder()
+        .column("text", "STRING")
+        .column_by_expression("at_time", "TO_TIMESTAMP_LTZ(ms, 3)")
+        .watermark("at_time", "at_time - INTERVAL '1' MINUTE")
+        .build()
+    )
+    split = env.tables.from_data_stream(env.from_collection(rows), schema).join_lateral(words.alias("word", "n"))
+    window = Tumble.over(lit(1).minutes).on("at_time").alias("w")
+    counts = split.window(window).group_by(col("w")).select(col("w").start.alias("s"), col("word").count.alias("many"))
+    found = [(row["s"].minute, row["many"]) for row in counts.to_arrow().to_pylist()]
+    assert sorted(found) == [(0, 3), (1, 1)]
+
+
+class Prefixed(ScalarFunction):
+    """Says whether it was opened."""
+
+    def open(self, function_context: FunctionContext) -> None:
+        self.prefix = function_context.get_job_parameter("prefix", "opened")
+
+    def eval(self, text: str | None) -> str | None:
+        return None if text is None else f"{self.prefix} {text}"
+
+
+@udtf(result_types=["STRING", "INT"])
+def words(row: Row) -> Iterator[tuple[str, int]]:
+    for word in row.text.split():
+        yield word, len(word)
+
+
+def test_functions_of_the_users_are_called_with_rows_series_and_arrays(env: StreamExecutionEnvironment) -> None:
+    table = env.tables.from_elements([(1, "a bc"), (2, None)], ["id", "text"])
+    prefixed = udf(Prefixed(), result_type="STRING")
+    doubled = udf(lambda column: pc.multiply(column, 2), result_type="BIGINT", func_type="arrow")
+    less = udf(lambda series: series - 1, result_type="BIGINT", func_type="pandas")
+    found = table.where(doubled(col("id")) < 4).select(
+        prefixed(col("text")).alias("t"), doubled(less(col("id")) + 5).alias("n"), doubled(col("id")) + col("id")
+    )
+    assert [tuple(row.values()) for row in found.to_arrow().to_pylist()] == [("opened a bc", 10, 3)]
+    env.tables.register_function("twice", doubled)
+    assert env.tables.sql_query(f"SELECT TWICE(twice(id)) AS n FROM {table}").to_arrow()["n"].to_pylist() == [4, 8]
+
+
+def test_a_function_of_a_row_gives_columns_or_rows(env: StreamExecutionEnvironment) -> None:
+    table = env.tables.from_elements([(1, "a bc"), (2, "")], ["id", "text"])
+    pair = udf(
+        lambda row: Row(row.id, len(row.text)),
+        result_type=DataTypes.ROW([DataTypes.FIELD("id", "BIGINT"), DataTypes.FIELD("n", "INT")]),
+    )
+    assert table.map(pair).to_arrow().to_pylist() == [{"id": 1, "n": 4}, {"id": 2, "n": 0}]
+    assert table.flat_map(words).alias("word", "n").to_arrow().to_pylist() == [
+        {"word": "a", "n": 1},
+        {"word": "bc", "n": 2},
+    ]
+    joined = table.left_outer_join_lateral(words.alias("word", "n")).select("id", "word")
+    assert [tuple(row.values()) for row in joined.to_arrow().to_pylist()] == [(1, "a"), (1, "bc"), (2, None)]
+
+
+def test_what_a_function_does_wrong_names_it(env: StreamExecutionEnvironment) -> None:
+    def broken(_value: int) -> int:
+        raise ValueError("no such luck")
+
+    table = env.tables.from_elements([(1,)], ["id"])
+    with pytest.raises(Exception, match="Python: broken") as raised:
+        table.select(udf(broken)(col("id"))).to_arrow()
+    assert "no such luck" in str(raised.value)
+
+
+def test_a_function_is_created_from_a_module(env: StreamExecutionEnvironment) -> None:
+    env.tables.execute_sql(f"CREATE FUNCTION w AS '{__name__}.words' LANGUAGE PYTHON")
+    assert env.tables.list_user_defined_functions() == ["w"]
+    with pytest.raises(InvalidProgramError, match="cannot be imported"):
+        env.tables.execute_sql("CREATE FUNCTION x AS 'no.such' LANGUAGE PYTHON")
+
+
+def test_inserts_of_tables_are_one_job_or_part_of_the_program(env: StreamExecutionEnvironment, tmp_path: Path) -> None:
+    tables = env.tables
+    numbers = tables.from_values((1, "a"), (2, "b"))
+    sink = TableDescriptor.for_connector("filesystem").option("path", tmp_path / "out").format("parquet").build()
+    inserts = tables.create_statement_set().add_insert(sink, numbers).add_insert(sink, numbers.select("f0 + 2", "'c'"))
+    inserts.attach_as_datastream()
+    env.execute()
+    files = [pq.read_table(each) for each in (tmp_path / "out").iterdir()]
+    assert sorted(n for each in files for n in each[0].to_pylist()) == [1, 2, 3, 4]
+    with pytest.raises(InvalidProgramError, match="is empty"):
+        inserts.execute()
+
+
+def test_options_of_a_hint_are_those_of_the_one_query(env: StreamExecutionEnvironment) -> None:
+    data = register_rows([(1,), (2,)])
+    env.tables.execute_sql(f"CREATE TABLE v (n INT) WITH ('connector' = 'values', 'data-id' = '{data}')")
+    other = register_rows([(3,)])
+    both = f"SELECT n FROM v UNION ALL SELECT n FROM v /*+ OPTIONS('data-id' = '{other}') */"
+    assert sorted(env.tables.sql_query(both).to_arrow()["n"].to_pylist()) == [1, 2, 3]
+
+
+def test_a_table_stays_the_one_that_it_was_made_of(env: StreamExecutionEnvironment) -> None:
+    made = []
+    for values in ([(1,)], [(2,)]):
+        env.tables.execute_sql("DROP TABLE IF EXISTS v")
+        options = f"'connector' = 'values', 'data-id' = '{register_rows(values)}'"
+        env.tables.execute_sql(f"CREATE TABLE v (n INT) WITH ({options})")
+        made.append(env.tables.from_path("v"))
+    assert sorted(made[0].union_all(made[1]).to_arrow()["n"].to_pylist()) == [1, 2]
+
+
+def test_rows_of_a_batch_program_are_final_and_come_without_kinds() -> None:
+    env = environment({"execution.runtime-mode": "batch"}, parallelism=1)
+    lines = printed(env, "SELECT n, COUNT(*) AS many FROM (VALUES (1), (1)) AS t(n) GROUP BY n")
+    assert lines[1:4:2] == ["|           n |                 many |", "|           1 |                    2 |"]
+
+
+def test_a_notebook_shows_the_first_rows(env: StreamExecutionEnvironment) -> None:
+    shown: Any = env.tables.from_values(*((n, "<b>") for n in range(30)))._repr_html_()
+    assert len(re.findall("<tr>", shown)) == 21
+    assert "<td>&lt;b&gt;</td>" in shown
+    assert "More rows follow" in shown
+    assert env.tables.from_elements([(1,)]).select(lit(None, "INT").alias("n")).to_pandas()["n"].isna().all()

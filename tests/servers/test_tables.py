@@ -1,0 +1,74 @@
+"""Tables whose rows real servers have: written by INSERT, and read again."""
+
+from __future__ import annotations
+
+import uuid
+
+import pytest
+
+from flinkray import StreamExecutionEnvironment
+from flinkray.tables.environment.environment import TableEnvironment
+from tests.support.jobs import environment
+from tests.support.servers.kafka import KafkaBroker
+from tests.support.servers.postgres import PostgresServer
+from tests.support.servers.redis import RedisServer
+
+pytestmark = pytest.mark.timeout(180)
+CHANGES = "SELECT n % 3 AS id, COUNT(*) AS many FROM (VALUES (0), (1), (2), (3), (4)) AS t(n) GROUP BY n % 3"
+
+
+@pytest.fixture
+def tables() -> TableEnvironment:
+    env: StreamExecutionEnvironment = environment({"table.dml-sync": True})
+    return env.tables
+
+
+def rows(tables: TableEnvironment, sql: str) -> list[tuple[object, ...]]:
+    return sorted(tuple(row.values()) for row in tables.execute_sql(sql).to_arrow().to_pylist())
+
+
+@pytest.mark.kafka
+def test_a_topic_is_a_table_of_messages_or_by_key(tables: TableEnvironment, kafka: KafkaBroker) -> None:
+    topic, by_key = kafka.create_topic(2), kafka.create_topic(2)
+    server = f"'properties.bootstrap.servers' = '{kafka.servers}'"
+    bounded = "'scan.bounded.mode' = 'latest-offset'"
+    tables.execute_sql(
+        f"""CREATE TABLE messages (
+          part INT METADATA FROM 'partition' VIRTUAL, id BIGINT, name STRING, price DECIMAL(6, 2), twice AS id * 2
+        ) WITH ('connector' = 'kafka', 'topic' = '{topic}', {server}, {bounded}, 'format' = 'json',
+          'key.format' = 'raw', 'key.fields' = 'name', 'scan.startup.mode' = 'earliest-offset')"""
+    )
+    tables.execute_sql("INSERT INTO messages VALUES (1, 'a', 1.5), (2, 'b', CAST(NULL AS DECIMAL(6, 2)))")
+    found = rows(tables, "SELECT id, name, CAST(price AS STRING) AS price, twice, part IS NOT NULL AS p FROM messages")
+    assert found == [(1, "a", "1.50", 2, True), (2, "b", None, 4, True)]
+    tables.execute_sql(
+        f"""CREATE TABLE counts (id INT, many BIGINT, PRIMARY KEY (id) NOT ENFORCED) WITH (
+          'connector' = 'upsert-kafka', 'topic' = '{by_key}', {server}, {bounded}, 'key.format' = 'json',
+          'value.format' = 'json')"""
+    )
+    tables.execute_sql(f"INSERT INTO counts {CHANGES}")
+    assert rows(tables, "SELECT * FROM counts") == [(0, 2), (1, 2), (2, 1)]
+
+
+@pytest.mark.postgres
+def test_a_table_of_postgres_is_one_of_sql(tables: TableEnvironment, postgres: PostgresServer) -> None:
+    name = f"t{uuid.uuid4().hex}"
+    postgres.execute(f"CREATE TABLE {name} (id int PRIMARY KEY, many bigint)")
+    tables.execute_sql(
+        f"""CREATE TABLE counts (id INT, many BIGINT, PRIMARY KEY (id) NOT ENFORCED) WITH (
+          'connector' = 'jdbc', 'url' = 'jdbc:{postgres.uri}', 'table-name' = '{name}')"""
+    )
+    tables.execute_sql("INSERT INTO counts VALUES (1, 10), (2, 20)")
+    tables.execute_sql("INSERT INTO counts SELECT id, many + 1 FROM counts WHERE id > 1")
+    assert rows(tables, "SELECT id, many FROM counts") == [(1, 10), (2, 21)]
+
+
+@pytest.mark.redis
+def test_a_stream_of_redis_is_a_table(tables: TableEnvironment, redis: RedisServer) -> None:
+    stream = uuid.uuid4().hex
+    tables.execute_sql(
+        f"""CREATE TABLE entries (entry STRING METADATA FROM 'id' VIRTUAL, n BIGINT, name STRING) WITH (
+          'connector' = 'redis', 'url' = '{redis.url}', 'stream' = '{stream}', 'scan.bounded.mode' = 'latest-offset')"""
+    )
+    tables.execute_sql("INSERT INTO entries VALUES (1, 'a'), (2, CAST(NULL AS STRING))")
+    assert rows(tables, "SELECT n, name, entry LIKE '%-%' AS e FROM entries") == [(1, "a", True), (2, None, True)]

@@ -1,0 +1,100 @@
+"""Tables as sources and sinks: options are typed and known, and what is missing is named."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from flinkray import InvalidProgramError, StreamExecutionEnvironment
+from flinkray.connectors.delivery_guarantee import DeliveryGuarantee
+from flinkray.tables.connectors.connectors import changes_of, scan, sink_of
+from flinkray.tables.plans.tables import Table
+from flinkray.transformations.transformation import PhysicalTransformation
+
+
+def sink(found: Table) -> Any:
+    return sink_of(found)[0]
+
+
+KAFKA = "'connector'='kafka','topic'='t','properties.bootstrap.servers'='h:1'"
+UPSERT = "'connector'='upsert-kafka','topic'='t','properties.bootstrap.servers'='h:1'"
+JDBC = "'connector'='jdbc','table-name'='x','url'='jdbc:postgresql://h:1/d'"
+
+
+def table(columns: str, options: str) -> Table:
+    tables = StreamExecutionEnvironment.get_execution_environment({"execution.target": "local"}).tables
+    tables.execute_sql(f"CREATE TABLE t ({columns}) WITH ({options})")
+    found = tables.catalog.get(("t",))
+    assert isinstance(found, Table)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("columns", "options", "words"),
+    [
+        ("n INT", "'conector'='print'", "has no option 'connector'"),
+        ("n INT", "'connector'='kafkaa'", "no connector 'kafkaa'; did you mean 'kafka'?"),
+        ("n INT", "'connector'='datagen','number-of-row'='2'", "no option 'number-of-row'; did you mean"),
+        ("n INT", "'connector'='datagen','fields.m.min'='2'", "no option 'fields.m.min'; did you mean 'fields.n.min'?"),
+        ("n INT", "'connector'='datagen','number-of-rows'='two'", "cannot take 'two': expected a whole number"),
+        ("n INT", "'connector'='datagen','fields.n.kind'='sequense'", "did you mean 'sequence'"),
+        ("n INT", "'connector'='datagen','fields.n.kind'='sequence'", "option 'fields.n.start' is missing"),
+        ("n BOOLEAN", "'connector'='datagen','fields.n.kind'='sequence'", "which is not counted"),
+        ("n INT METADATA", "'connector'='datagen'", "column 'n' is METADATA 'n', and the connector reads none"),
+        ("n INT", "'connector'='print'", "written, not read"),
+        ("n INT", "'connector'='filesystem','path'='x'", "option 'format' is missing"),
+        ("n INT", "'connector'='filesystem','format'='csv'", "option 'path' is missing"),
+        ("n INT", "'connector'='filesystem','path'='x','format'='orc'", "format 'orc' cannot be read"),
+        ("n INT", "'connector'='filesystem','path'='x','format'='raw'", "one column, which is STRING"),
+        ("n INT", f"{KAFKA}", "option 'format' is missing"),
+        ("n INT", f"{KAFKA},'format'='json'", "'group-offsets', which needs 'properties.group.id'"),
+        ("n INT", f"{KAFKA},'format'='jso'", "did you mean 'json'"),
+        ("n INT", f"{KAFKA},'format'='json','scan.startup.mode'='earliest'", "did you mean 'earliest-offset'"),
+        ("n INT, o INT METADATA FROM 'offsett'", f"{KAFKA},'format'='json'", "did you mean 'offset'?"),
+        ("n INT", f"{UPSERT},'key.format'='json','value.format'='json'", "PRIMARY KEY (...) NOT ENFORCED is missing"),
+        ("n INT", "'connector'='jdbc','table-name'='x','url'='jdbc:mysql://h/d'", "address of a PostgreSQL server"),
+        ("n INT", "'connector'='values','data-id'='x'", "no rows are registered as 'x'"),
+    ],
+)
+def test_what_is_wrong_with_a_table_names_it_and_the_option(columns: str, options: str, words: str) -> None:
+    with pytest.raises(InvalidProgramError, match=re.escape(words)) as raised:
+        scan(table(columns, options))
+    assert "table 't'" in str(raised.value)
+
+
+def test_the_columns_of_a_topic_are_those_of_the_table() -> None:
+    columns = "ts TIMESTAMP_LTZ(3) METADATA FROM 'timestamp', id BIGINT, part BIGINT METADATA FROM 'partition' VIRTUAL"
+    start = "'scan.startup.mode'='earliest-offset','scan.bounded.mode'='latest-offset'"
+    read = scan(table(columns, f"{KAFKA},'format'='json',{start},'properties.fetch.min.bytes'='7'"))
+    assert isinstance(read, PhysicalTransformation)
+    assert [name for name, _ in read.factory.projections] == ["ts", "id", "part"]  # type: ignore[attr-defined]
+
+
+def test_a_topic_by_key_is_read_and_written_as_a_changelog() -> None:
+    found = table(
+        "id BIGINT, n INT, PRIMARY KEY (id) NOT ENFORCED", f"{UPSERT},'key.format'='json','value.format'='json'"
+    )
+    assert str(changes_of(found)) == "I,UA,D"
+    made = sink(found)
+    assert (made.parts.key, made.parts.upsert) == (("id",), True)
+    assert str(changes_of(table("n INT", f"{KAFKA},'format'='debezium-json'"))) == "I,UB,UA,D"
+    assert changes_of(table("n INT", f"{KAFKA},'format'='json'")).is_insert_only
+
+
+def test_a_sink_has_the_guarantee_and_key_that_the_table_says() -> None:
+    made = sink(table("n INT", f"{KAFKA},'format'='json','sink.delivery-guarantee'='exactly-once'"))
+    assert made.delivery_guarantee is DeliveryGuarantee.EXACTLY_ONCE
+    found = table("id BIGINT, PRIMARY KEY (id) NOT ENFORCED", f"{JDBC},'username'='me','password'='p@ss'")
+    made = sink(found)
+    assert made._key == ("id",)
+    assert made._uri == "postgresql://me:p%40ss@h:1/d"
+
+
+def test_options_of_the_other_direction_are_left_to_it() -> None:
+    both = f"{KAFKA},'format'='json','scan.startup.mode'='earliest-offset','sink.delivery-guarantee'='at-least-once'"
+    assert sink(table("n INT", both)).parts.topic == "t"
+    assert scan(table("n INT", both)).name == "Source: t"
+    with pytest.raises(InvalidProgramError, match="written with commas"):
+        sink(table("n INT", "'connector'='filesystem','path'='x','format'='csv','csv.field-delimiter'=';'"))

@@ -1,0 +1,208 @@
+"""Statements that change catalogs and settings, and show them; expected texts are what Flink 2.3 prints."""
+
+from __future__ import annotations
+
+import io
+import re
+
+import pytest
+
+from flinkray import ConfigurationError, InvalidProgramError, StreamExecutionEnvironment
+from flinkray.errors import SqlError, SqlValidationError
+from flinkray.tables.environment.answers import ResultKind
+from flinkray.tables.environment.environment import TableEnvironment
+
+ORDERS = """CREATE TABLE orders (
+  id BIGINT NOT NULL COMMENT 'the id', item STRING, price DECIMAL(10,2), ts TIMESTAMP(3),
+  cents AS CAST(price*100 AS BIGINT), part INT METADATA FROM 'partition' VIRTUAL,
+  WATERMARK FOR ts AS ts - INTERVAL '5' SECOND, PRIMARY KEY (id) NOT ENFORCED)
+COMMENT 'all orders' PARTITIONED BY (item) WITH ('connector'='kafka','topic'='t')"""
+
+
+@pytest.fixture
+def tables() -> TableEnvironment:
+    found = StreamExecutionEnvironment.get_execution_environment({"execution.target": "local"}).tables
+    done(found, ORDERS, "CREATE TABLE g (id INT, name STRING, p AS PROCTIME()) WITH ('connector'='datagen')")
+    return found
+
+
+def done(tables: TableEnvironment, *statements: str) -> None:
+    for statement in statements:
+        result = tables.execute_sql(statement)
+        assert list(result.lines()) == ["OK"]
+        assert result.get_result_kind() is ResultKind.SUCCESS
+
+
+def shown(tables: TableEnvironment, statement: str) -> str:
+    text = io.StringIO()
+    tables.execute_sql(statement).print(text)
+    return text.getvalue()
+
+
+def names(tables: TableEnvironment, statement: str) -> list[str]:
+    return [row[0] for row in tables.execute_sql(statement).collect()]
+
+
+def test_tables_are_listed_and_described_as_flink_does(tables: TableEnvironment) -> None:
+    done(tables, "CREATE VIEW v AS SELECT id, name AS n FROM g WHERE id > 1")
+    assert shown(tables, "SHOW TABLES") == (
+        "+------------+\n| table name |\n+------------+\n|          g |\n|     orders |\n|          v |\n"
+        "+------------+\n3 rows in set\n"
+    )
+    assert shown(tables, "SHOW TABLES LIKE 'x%'") == "Empty set\n"
+    done(tables, "CREATE TABLE t (id INT PRIMARY KEY NOT ENFORCED, `at` TIMESTAMP(3), WATERMARK FOR `at` AS `at`)")
+    assert (
+        shown(tables, "DESCRIBE t")
+        == """\
++------+------------------------+-------+---------+--------+-----------+
+| name |                   type |  null |     key | extras | watermark |
++------+------------------------+-------+---------+--------+-----------+
+|   id |                    INT | FALSE | PRI(id) |        |           |
+|   at | TIMESTAMP(3) *ROWTIME* |  TRUE |         |        |      `at` |
++------+------------------------+-------+---------+--------+-----------+
+2 rows in set
+"""
+    )
+    orders = [list(row) for row in tables.execute_sql("DESCRIBE orders").collect()]
+    assert orders[0] == ["id", "BIGINT", False, "PRI(id)", "", "", "the id"]
+    assert orders[3][5:] == ["`ts` - INTERVAL '5' SECOND", ""]
+    assert orders[4][4] == "AS CAST(`price` * 100 AS BIGINT)"
+    assert orders[5][4] == "METADATA FROM 'partition' VIRTUAL"
+    described = [list(row) for row in tables.execute_sql("DESC g").collect()]
+    assert described[2] == ["p", "TIMESTAMP_LTZ(3) *PROCTIME*", False, "", "AS PROCTIME()", ""]
+
+
+def test_show_create_gives_a_statement_that_makes_an_equal_table(tables: TableEnvironment) -> None:
+    (created,) = names(tables, "SHOW CREATE TABLE orders")
+    before = tables.catalog.get(("orders",))
+    done(tables, "DROP TABLE orders", created)
+    assert tables.catalog.get(("orders",)) == before
+    done(tables, "CREATE TEMPORARY VIEW w (a) COMMENT 'hi' AS SELECT id FROM g")
+    (created,) = names(tables, "SHOW CREATE VIEW w")
+    assert created.startswith(
+        "CREATE TEMPORARY VIEW `default_catalog`.`default_database`.`w` (\n  `a`\n)\nCOMMENT 'hi'"
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "columns"),
+    [
+        ("ADD (x INT FIRST, y INT AFTER id)", "x id y item price ts cents part"),
+        ("MODIFY item INT AFTER price", "id price item ts cents part"),
+        ("RENAME item TO thing", "id thing price ts cents part"),
+        ("DROP (item)", "id price ts cents part"),
+        ("DROP WATERMARK", "id item price ts cents part"),
+        ("SET ('topic' = 'u', 'more' = '1')", "id item price ts cents part"),
+    ],
+)
+def test_a_table_is_altered_as_if_it_had_been_created_so(tables: TableEnvironment, change: str, columns: str) -> None:
+    done(tables, "CREATE TABLE o WITH ('connector'='print') LIKE orders (EXCLUDING PARTITIONS)")
+    done(tables, f"ALTER TABLE o {change}")
+    assert names(tables, "SHOW COLUMNS FROM o") == columns.split()
+    assert ("WATERMARK" in names(tables, "SHOW CREATE TABLE o")[0]) == (change != "DROP WATERMARK")
+
+
+def test_a_temporary_table_hides_the_one_of_its_name(tables: TableEnvironment) -> None:
+    done(tables, "CREATE TEMPORARY TABLE g (other INT) WITH ('connector'='print')")
+    assert names(tables, "SHOW COLUMNS FROM g") == ["other"]
+    done(tables, "DROP TEMPORARY TABLE g")
+    assert names(tables, "SHOW COLUMNS FROM g") == ["id", "name", "p"]
+
+
+def test_names_are_of_the_current_catalog_and_database(tables: TableEnvironment) -> None:
+    done(
+        tables,
+        "CREATE VIEW v AS SELECT id FROM g",
+        "CREATE CATALOG c WITH ('type'='generic_in_memory', 'default-database'='first')",
+        "CREATE DATABASE c.nearby COMMENT 'b'",
+        "USE CATALOG c",
+    )
+    assert names(tables, "SHOW CURRENT DATABASE") == ["first"]
+    done(tables, "USE nearby", "CREATE TABLE g (here INT)")
+    assert names(tables, "SHOW COLUMNS FROM g") == ["here"]
+    # The view is still of the database that it was made in.
+    assert tables.sql_query("SELECT * FROM default_catalog.default_database.v").columns == ["id"]
+    assert names(tables, "SHOW DATABASES") == ["first", "nearby"]
+    with pytest.raises(SqlValidationError, match="current database"):
+        tables.execute_sql("DROP DATABASE nearby")
+    done(tables, "USE first")
+    with pytest.raises(SqlValidationError, match="has tables, such as 'g'"):
+        tables.execute_sql("DROP DATABASE nearby")
+    done(tables, "DROP DATABASE nearby CASCADE", "USE CATALOG default_catalog", "DROP CATALOG c")
+    assert names(tables, "SHOW CATALOGS") == ["default_catalog"]
+
+
+@pytest.mark.parametrize(
+    ("sql", "place", "words"),
+    [
+        ("DROP TABLE orderz", "orderz", "there is no table 'orderz'"),
+        ("DROP VIEW orders", "orders", "there is no view 'orders'"),
+        ("CREATE TABLE g (a INT)", "g", "there is a table 'g' already"),
+        ("DESCRIBE orderz", "orderz", "no table 'orderz'; did you mean 'orders'"),
+        ("SHOW CREATE VIEW orders", "orders", "is a table: SHOW CREATE TABLE"),
+        ("USE nosuch", "nosuch", "no database 'nosuch'"),
+        ("CREATE TABLE x.t (a INT)", "x.t", "no database 'x'"),
+        ("ALTER TABLE g ADD (id INT)", "id INT", "there is a column 'id' already"),
+        ("INSERT INTO g SELECT 1", "SELECT 1", "1 columns, and 2 are written"),
+        ("CREATE FUNCTION f AS 'a.B'", "CREATE FUNCTION f AS 'a.B'", "LANGUAGE PYTHON"),
+        ("TRUNCATE TABLE g", "TRUNCATE TABLE g", "tables are not emptied here"),
+        ("EXPLAIN PLAN_ADVICE SELECT 1", "EXPLAIN PLAN_ADVICE SELECT 1", "EXPLAIN PLAN_ADVICE is not there"),
+        ("INSERT OVERWRITE g SELECT id, name FROM g", "INSERT OVERWRITE g SELECT id, name FROM g", "INSERT OVERWRITE"),
+    ],
+)
+def test_what_does_not_fit_is_shown_in_its_place(tables: TableEnvironment, sql: str, place: str, words: str) -> None:
+    with pytest.raises(SqlError, match=re.escape(words)) as raised:
+        tables.execute_sql(sql)
+    assert sql[raised.value.start : raised.value.end] == place
+
+
+def test_if_exists_and_if_not_exists_let_things_be(tables: TableEnvironment) -> None:
+    before = tables.catalog.tables()
+    done(
+        tables,
+        "DROP TABLE IF EXISTS x",
+        "DROP FUNCTION IF EXISTS x",
+        "DROP DATABASE IF EXISTS x",
+        "ALTER TABLE IF EXISTS x RENAME TO y",
+        "CREATE TABLE IF NOT EXISTS g (other INT)",
+        "CREATE DATABASE IF NOT EXISTS default_database",
+    )
+    assert tables.catalog.tables() == before
+
+
+def test_settings_are_those_of_the_environment(tables: TableEnvironment) -> None:
+    done(tables, "SET 'parallelism.default' = '3'", "SET 'table.exec.state.ttl' = '1 h'")
+    assert ("parallelism.default", "3") in [tuple(row) for row in tables.execute_sql("SET").collect()]
+    done(tables, "RESET 'parallelism.default'")
+    assert "parallelism.default" not in names(tables, "SET")
+    done(tables, "SET 'execution.target' = 'ray'", "RESET")
+    assert [tuple(row) for row in tables.execute_sql("SET").collect()] == [("execution.target", "local")]
+    with pytest.raises(ConfigurationError, match=r"did you mean 'table\.dml-sync'"):
+        tables.execute_sql("SET 'table.dml-sink' = 'true'")
+    with pytest.raises(ConfigurationError, match="UTC"):
+        tables.execute_sql("SET 'table.local-time-zone' = 'Europe/Oslo'")
+
+
+def test_plans_are_explained_whether_or_not_they_can_be_executed(tables: TableEnvironment) -> None:
+    text = shown(tables, "EXPLAIN SELECT name, COUNT(*) FROM g GROUP BY name")
+    assert text.startswith("== Logical Plan ==\nProject(")
+    assert "\n== Optimized Plan ==\n" in text
+    done(tables, "CREATE TABLE sink (id INT) WITH ('connector'='blackhole')")
+    insert = "INSERT INTO sink SELECT id FROM g"
+    both = shown(tables, f"EXPLAIN JSON_EXECUTION_PLAN STATEMENT SET BEGIN {insert}; {insert}; END")
+    assert both.count("Insert(") == 4
+    assert both.count("operator 1: Source: g") == 1, "the table is read once for both"
+
+
+def test_a_result_gives_its_rows_once(tables: TableEnvironment) -> None:
+    result = tables.execute_sql("SHOW CATALOGS")
+    assert result.to_pandas().to_dict("list") == {"catalog name": ["default_catalog"]}
+    with pytest.raises(InvalidProgramError, match="have been taken"):
+        result.collect()
+    assert "<td>default_catalog</td>" in tables.execute_sql("SHOW CATALOGS")._repr_html_()
+
+
+def test_the_table_of_create_table_as_stays_only_where_its_job_begins(tables: TableEnvironment) -> None:
+    with pytest.raises(InvalidProgramError, match="no connector 'printt'; did you mean 'print'"):
+        tables.execute_sql("CREATE TABLE t WITH ('connector'='printt') AS SELECT id FROM g")
+    assert "t" not in names(tables, "SHOW TABLES")
