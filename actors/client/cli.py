@@ -30,6 +30,7 @@ from flinkray.streams.environment import JobListener
 
 PROGRAM = click.argument("program", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 ARGUMENTS = click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+SCRIPT = click.Path(exists=True, dir_okay=False, path_type=Path)
 SETTINGS = click.option("-D", "settings", multiple=True, metavar="KEY=VALUE", help="Sets an option; may be repeated.")
 CLUSTER = click.option("--cluster", metavar="NAME", help="What the job runs in, as `list` shows it.")
 JOB = click.argument("job")  # its id, or how that begins
@@ -294,6 +295,22 @@ def write_dashboard(output: Path) -> None:
     from flinkray.metrics.grafana import write
 
     _print(str(path) for path in write(output))
+
+
+@main.command("sql")
+@SETTINGS
+@click.option("-i", "--init", type=SCRIPT, help="Statements that come first, such as tables and settings.")
+@click.option("-f", "--file", type=SCRIPT, help="Statements to carry out; then it ends.")
+@click.option("-e", "--execute", "statements", multiple=True, metavar="SQL", help="Statements, instead of a file.")
+@_speaks_plainly
+def sql(settings: tuple[str, ...], init: Path | None, file: Path | None, statements: tuple[str, ...]) -> None:
+    """Carry out statements of Flink SQL: those that you type, of a FILE, or given here."""
+    from actors.client.sql.client import OWN
+    from actors.client.sql.command import run as run_sql
+
+    own = dict(each.split("=", 1) for each in settings if each.startswith(OWN) and "=" in each)
+    others = parse_settings([each for each in settings if each.partition("=")[0] not in own])
+    run_sql({**others, **own}, init, file, statements, sessions.RayJobs())
 
 
 @main.command()

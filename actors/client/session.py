@@ -18,12 +18,14 @@ from actors.client.cluster import (
 )
 from actors.client.job_client import SHUTDOWN_TIMEOUT_S, ClusterJobClient, Pause
 from actors.client.rest import start_rest
+from actors.client.sql.jobs import KnownJob
 from actors.protocol.client_requests import GetClusterOverview, JobOverview, ListJobs, ShutDownCluster
 from actors.protocol.dispatcher_errors import EndpointSilentError
 from actors.protocol.ports import EndpointGone, Host
 from actors.protocol.resources import ClusterOverview
 from flinkray.config.configuration import Configuration
 from flinkray.errors import ConfigurationError, FlinkrayError
+from flinkray.execution import JobClient
 
 T = TypeVar("T")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -174,6 +176,18 @@ def job_client(job: str, cluster: str | None = None) -> ClusterJobClient:
     return ClusterJobClient(
         host, name, overview, owns_cluster=False, is_highly_available=True, question_timeout_ms=QUESTION_TIMEOUT_MS
     )
+
+
+class RayJobs:
+    """The jobs of all clusters on the running Ray cluster."""
+
+    def all(self) -> list[KnownJob]:
+        answers = of_each(list_clusters(), session_jobs)
+        known = [(name, job) for name, jobs in answers.items() if isinstance(jobs, tuple) for job in jobs]
+        return [KnownJob(job.job_id, job.name, job.status.value, name) for name, job in known]
+
+    def find(self, job: str) -> JobClient:
+        return job_client(job)
 
 
 def _cluster_ids() -> frozenset[str]:

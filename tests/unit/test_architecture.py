@@ -179,6 +179,7 @@ ROOMS = (
     "actors.hosts.ray",
     "actors.hosts.ray.datasets",
     "actors.hosts.simulation",
+    "actors.client.sql",
     "actors.client",
     "actors.spark",
     "actors.testing",

@@ -176,6 +176,13 @@ class TableResult:
         columns = (OPERATION, *names) if self._has_kinds else names
         return tableau(columns, rows, widths_by_types(self._row_type, self._has_kinds, self._width))
 
+    def changes_as_text(self) -> Iterator[tuple[int, tuple[str, ...]]]:
+        """What each row does, the value of its RowKind, and its values as `print` writes them; as they come."""
+        for batch in self._batches():
+            kinds = [0] * batch.data.num_rows if batch.kinds is None else batch.kinds.to_pylist()
+            columns = zip(batch.data.columns, self._row_type.types, strict=True)
+            yield from zip(kinds, zip(*(texts_of(*each) for each in columns), strict=True), strict=True)
+
     def _texts(self, batch: Batch) -> Iterator[Sequence[str]]:
         columns = zip(batch.data.columns, self._row_type.types, strict=True)
         texts = [texts_of(column, kind) for column, kind in columns]

@@ -1,0 +1,235 @@
+"""What becomes of each statement: what it gives is shown, what it starts goes on, and what is wrong is said."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Iterable, Mapping
+
+from rich.console import Console
+from rich.text import Text
+
+from actors.client.sql.jobs import ClusterJobs, Jobs
+from actors.client.sql.pieces import pieces_of
+from actors.client.sql.screen import show_on_screen
+from flinkray.config.configuration import Configuration
+from flinkray.config.options import TARGET
+from flinkray.errors import ConfigurationError, FlinkrayError, InvalidProgramError, did_you_mean
+from flinkray.streams.environment import StreamExecutionEnvironment
+from flinkray.tables.environment.answers import Answer, tabled
+from flinkray.tables.environment.results import TableResult
+from flinkray.tables.syntax import statements as syntax
+from flinkray.tables.syntax.parsing.parser import parse_statement
+
+OWN = "sql-client."
+"""What keys of options begin with that are the client's."""
+RESULT_MODE = "sql-client.execution.result-mode"
+VERBOSE = "sql-client.verbose"
+MODES = ("tableau", "changelog", "table")
+DEFAULTS = {RESULT_MODE: "tableau", VERBOSE: "false"}
+_HELP = """\
+Statements of Flink SQL, each with a ; behind it, in as many lines as you like. Beside them:
+
+SET 'key' = 'value'; RESET 'key';   options of the jobs; SET; shows them
+SET 'sql-client.execution.result-mode' = 'tableau' | 'changelog' | 'table';
+                                    results as they come; their last changes; the rows that there are
+SHOW JOBS; DESCRIBE JOB 'id';       jobs, also those of the Ray cluster
+STOP JOB 'id' [WITH SAVEPOINT] [WITH DRAIN];
+CLEAR; HELP; QUIT;                  Ctrl-C ends a query, or the line that you are at; Ctrl-D the client
+"""
+
+
+class Quit(Exception):
+    """The user ends the client."""
+
+
+class SqlClient:
+    """Carries out statements one after the other, and shows on a console what they give.
+
+    Args:
+        settings: options of the jobs, and of the client itself.
+        cluster: jobs beside those that it starts.
+        is_interactive: whether somebody sits at the console: errors of a statement then end nothing else.
+    """
+
+    def __init__(
+        self, settings: Mapping[str, str], console: Console, cluster: ClusterJobs | None, *, is_interactive: bool
+    ) -> None:
+        own = {key: value for key, value in settings.items() if key.startswith(OWN)}
+        configuration = Configuration({key: value for key, value in settings.items() if key not in own})
+        self.environment = StreamExecutionEnvironment.get_execution_environment(configuration)
+        self.tables = self.environment.tables
+        self.console = console
+        self._is_interactive = is_interactive
+        self._settings = dict(DEFAULTS)
+        for key, value in own.items():
+            self._set(key, value)
+        is_local = self.environment.configuration.get(TARGET) == "local"
+        self._jobs = Jobs(None if is_local else cluster)
+        self._has_warned = False
+
+    # -- texts
+
+    def run_script(self, script: str) -> None:
+        """Carries out the statements of a text.
+
+        Raises:
+            FlinkrayError: of the first statement that fails.
+        """
+        for piece in pieces_of(script):
+            self.console.print(Text(f"Flink SQL> {piece.strip()};", style="dim"), soft_wrap=True)
+            self.execute(piece)
+
+    def run_line(self, text: str) -> None:
+        """Carries out the statements that somebody has typed; says what is wrong with one, and goes on.
+
+        Raises:
+            Quit: one of them says so.
+        """
+        for piece in pieces_of(text):
+            try:
+                self.execute(piece)
+            except FlinkrayError as error:
+                self.say_error(error)
+                return
+            except KeyboardInterrupt:
+                self.console.print("[yellow]the statement is ended[/]")
+                return
+
+    def say_error(self, error: BaseException) -> None:
+        """Says what was wrong; with its traceback where `sql-client.verbose` is true."""
+        if self._settings[VERBOSE] == "true":
+            self.console.print(Text("".join(traceback.format_exception(error))), soft_wrap=True)
+        self.console.print(Text("[ERROR] ", style="bold red") + Text(str(error)), soft_wrap=True)
+
+    # -- statements
+
+    def execute(self, statement: str) -> None:
+        """Carries out one statement.
+
+        Raises:
+            FlinkrayError: it is wrong, or fails.
+            Quit: it says so.
+        """
+        command = self._command(statement)
+        if command is not None:
+            command()
+            return
+        node = parse_statement(statement)
+        answer = self._own_answer(node)
+        if answer is not None:
+            self._print(TableResult(answer.row_type, answer).lines())
+            return
+        result = self.tables.execute_sql(statement)
+        client = result.get_job_client()
+        match node:
+            case syntax.QueryStatement():
+                self._show(result)
+            case syntax.Insert() | syntax.StatementSet() if client is not None:
+                self._jobs.started(_name_of(node), client)
+                self.console.print(f"[INFO] The job has been submitted. Job ID: {client.job_id}", markup=False)
+            case _:
+                self._print(result.lines())
+
+    def _command(self, statement: str) -> Callable[[], None] | None:
+        """What a word means that is no SQL."""
+        words = " ".join(statement.split()).upper()
+        commands: dict[str, Callable[[], None]] = {
+            "QUIT": self._quit,
+            "EXIT": self._quit,
+            "CLEAR": self.console.clear,
+            "HELP": lambda: self.console.print(_HELP, markup=False, highlight=False),
+        }
+        return commands.get(words)
+
+    def _own_answer(self, node: syntax.Statement) -> Answer | None:
+        """The answer to what only the client knows; None: the environment has to be asked."""
+        match node:
+            case syntax.Show(subject="JOBS"):
+                columns = ("job id", "job name", "status", "cluster")
+                jobs = self._jobs.all()
+                return tabled(columns, [(job.job_id, job.name, job.status, job.cluster) for job in jobs], [str] * 4)
+            case syntax.Describe(kind="JOB", path=path):
+                return self._described(".".join(path.texts))
+            case syntax.StopJob():
+                return self._stopped(node)
+            case syntax.Set(key=key, value=value) if key is not None and key.startswith(OWN):
+                self._set(key, value or "")
+                return tabled(("result",), [("OK",)])
+            case syntax.Reset(key=key) if key is not None and key.startswith(OWN):
+                self._set(key, DEFAULTS.get(key, ""))
+                return tabled(("result",), [("OK",)])
+        return None
+
+    def _set(self, key: str, value: str) -> None:
+        if key not in DEFAULTS:
+            raise ConfigurationError(f"there is no option {key!r}{did_you_mean(key, DEFAULTS)}")
+        allowed = MODES if key == RESULT_MODE else ("true", "false")
+        if value.lower() not in allowed:
+            raise ConfigurationError(f"{key} is {value!r}, and takes {', '.join(allowed)}")
+        self._settings[key] = value.lower()
+
+    # -- results
+
+    def _show(self, result: TableResult) -> None:
+        """Shows a query's rows until there are no more; ended by the user, its job is cancelled."""
+        mode = self._settings[RESULT_MODE]
+        with result:
+            try:
+                if mode == "tableau" or not self.console.is_terminal:
+                    self._print(result.lines())
+                else:
+                    show_on_screen(result, self.console, only_changes=mode == "changelog")
+            except KeyboardInterrupt:
+                if not self._is_interactive:
+                    raise
+                self.console.print("\n[yellow]the query is ended[/]")
+
+    def _print(self, lines: Iterable[str]) -> None:
+        for line in lines:
+            self.console.out(line, highlight=False)
+
+    # -- jobs
+
+    def _described(self, job: str) -> Answer:
+        client = self._jobs.find(job)
+        line = (client.job_id, client.status().value, client.web_url)
+        return tabled(("job id", "status", "web url"), [line], [str] * 3)
+
+    def _stopped(self, node: syntax.StopJob) -> Answer:
+        client = self._jobs.find(node.job)
+        if client.status().is_terminal:
+            raise InvalidProgramError(f"job {client.job_id} is {client.status().value} already")
+        if not node.savepoint and not node.drain:
+            client.cancel()
+            return tabled(("result",), [("OK",)])
+        saved = client.stop_with_savepoint(None, node.drain)
+        return tabled(("savepoint path",), [(saved,)])
+
+    def wait_for_jobs(self) -> None:
+        """Waits for the jobs that have been started, which a script does before it ends: those that run in this process
+        would end with it.
+
+        Raises:
+            JobExecutionError: one of them failed.
+        """
+        for client in self._jobs.running():
+            client.result()
+
+    def _quit(self) -> None:
+        running = self._jobs.running()
+        if running and not self._has_warned and self._ends_with_process:
+            self._has_warned = True
+            ids = ", ".join(client.job_id for client in running)
+            self.console.print(f"[yellow]still running in this process: {ids}; QUIT again to end it, and them[/]")
+            return
+        raise Quit
+
+    @property
+    def _ends_with_process(self) -> bool:
+        target: str = self.environment.configuration.get(TARGET)
+        return target != "ray-session"
+
+
+def _name_of(node: syntax.Statement) -> str:
+    inserts = [node] if isinstance(node, syntax.Insert) else getattr(node, "inserts", ())
+    return "insert-into " + ", ".join(".".join(each.table.texts) for each in inserts)

@@ -1,0 +1,44 @@
+"""`flinkray sql`: from a prompt, a file or the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from rich.console import Console
+
+from actors.client.sql import prompt
+from actors.client.sql.client import Quit, SqlClient
+from actors.client.sql.jobs import ClusterJobs
+
+HISTORY = Path.home() / ".flinkray" / "sql-history"
+
+
+def run(
+    settings: Mapping[str, str], init: Path | None, file: Path | None, statements: Sequence[str], cluster: ClusterJobs
+) -> None:
+    """Carries out the statements of files and of the command line, or of whoever sits at the terminal.
+
+    Raises:
+        FlinkrayError: of the first statement of `init`, `file` or `statements` that fails.
+    """
+    is_interactive = file is None and not statements
+    client = SqlClient(settings, Console(), cluster, is_interactive=is_interactive)
+    try:
+        if init is not None:
+            client.run_script(init.read_text(encoding="utf-8"))
+        if is_interactive:
+            _talk(client)
+            return
+        for text in ([] if file is None else [file.read_text(encoding="utf-8")]) + list(statements):
+            client.run_script(text)
+        client.wait_for_jobs()
+    except Quit:
+        return
+
+
+def _talk(client: SqlClient) -> None:
+    client.console.print("Statements end with a semicolon; HELP; says more, QUIT; ends.")
+    for text in prompt.texts(lambda: client.tables.catalog, HISTORY):
+        client.run_line(text)
+    client.console.print()

@@ -1,0 +1,136 @@
+"""`flinkray sql` over jobs: what a script prints, what goes wrong, and how jobs are named and ended."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from rich.console import Console
+
+from actors.client.cli import main
+from actors.client.sql.client import Quit, SqlClient
+from flinkray.errors import FlinkrayError
+from flinkray.tables.environment.results import TableResult
+
+NUMBERS = """CREATE TABLE numbers (n INT) WITH ('connector' = 'datagen', 'number-of-rows' = '4',
+    'fields.n.kind' = 'sequence', 'fields.n.start' = '1', 'fields.n.end' = '4')"""
+ENDLESS = "CREATE TABLE ticks (n INT) WITH ('connector' = 'datagen', 'rows-per-second' = '10')"
+LOCAL = {"execution.target": "local", "parallelism.default": "1"}
+
+
+def client(*, is_interactive: bool = True, **console: object) -> tuple[SqlClient, Callable[[], str]]:
+    """A client, and what it has printed since that was last asked for."""
+    written = io.StringIO()
+
+    def printed() -> str:
+        text = written.getvalue()
+        written.seek(0)
+        written.truncate()
+        return text
+
+    made = SqlClient(LOCAL, Console(file=written, width=100, **console), None, is_interactive=is_interactive)  # type: ignore[arg-type]
+    return made, printed
+
+
+def test_a_script_prints_what_each_statement_gives(tmp_path: Path) -> None:
+    init, script = tmp_path / "init.sql", tmp_path / "script.sql"
+    init.write_text(f"{NUMBERS};", encoding="utf-8")
+    script.write_text(
+        "SHOW TABLES; CREATE TABLE shown WITH ('connector' = 'print') LIKE numbers (EXCLUDING ALL);\n"
+        "INSERT INTO shown SELECT n * 10 FROM numbers; SELECT n FROM numbers WHERE n > 3;",
+        encoding="utf-8",
+    )
+    settings = [f"-D{key}={value}" for key, value in LOCAL.items()]
+    result = CliRunner().invoke(main, ["sql", *settings, "-i", str(init), "-f", str(script)])
+    assert result.exit_code == 0, result.output
+    assert "| numbers |" in re.sub(" +", " ", result.output)
+    assert "+I[40]" in result.output
+    assert "| +I | 4 |" in re.sub(" +", " ", result.output)
+
+
+def test_a_script_ends_with_the_first_statement_that_is_wrong() -> None:
+    settings = [f"-D{key}={value}" for key, value in LOCAL.items()]
+    result = CliRunner().invoke(main, ["sql", *settings, "-e", "SELECT 1 AS a; SELECT b FROM nowhere; SELECT 2 AS c"])
+    assert result.exit_code == 1
+    assert "| a |" in re.sub(" +", " ", result.output)
+    assert "nowhere" in result.output
+    assert "| c |" not in re.sub(" +", " ", result.output)
+
+
+def test_who_types_goes_on_after_an_error() -> None:
+    sql, printed = client()
+    sql.run_line("SELEKT 1; SELECT 2 AS two;")
+    assert "[ERROR]" in printed()
+    sql.run_line("SELECT 2 AS two;")
+    assert "two" in printed()
+
+
+def test_jobs_are_listed_and_stopped_by_their_ids(tmp_path: Path) -> None:
+    sql, printed = client()
+    savepoints = tmp_path.as_uri()
+    sql.run_line(f"SET 'execution.checkpointing.savepoint-dir' = '{savepoints}'; {ENDLESS};")
+    sql.run_line("CREATE TABLE nowhere WITH ('connector' = 'blackhole') LIKE ticks (EXCLUDING ALL);")
+    job_ids = []
+    for _ in range(2):
+        printed()
+        sql.run_line("INSERT INTO nowhere SELECT n FROM ticks;")
+        job_ids += re.findall("Job ID: ([0-9a-f]{32})", printed())
+    sql.run_line("SHOW JOBS;")
+    listed = printed()
+    assert all(job_id in listed for job_id in job_ids)
+    sql.run_line("QUIT;")
+    assert "still running" in printed()
+    sql.run_line(f"STOP JOB '{job_ids[0][:12]}' WITH SAVEPOINT;")
+    assert f"{savepoints}/savepoint-" in printed()
+    sql.run_line(f"STOP JOB '{job_ids[1]}'; STOP JOB 'none';")
+    assert "there is no job 'none'" in printed()
+    assert sql._jobs.all()[0].status == "FINISHED"
+
+
+def test_the_client_ends_where_it_is_told_to() -> None:
+    sql, _ = client()
+    with pytest.raises(Quit):
+        sql.run_line("EXIT;")
+
+
+@pytest.mark.parametrize(("mode", "shown"), [("changelog", ["op", "+I", "3"]), ("table", ["n", "3"])])
+def test_results_are_drawn_anew_while_they_change(mode: str, shown: list[str]) -> None:
+    sql, printed = client(force_terminal=True, height=30)
+    sql.run_line(f"{NUMBERS}; SET 'sql-client.execution.result-mode' = '{mode}'; SELECT n FROM numbers;")
+    text = printed()
+    assert all(each in text for each in shown)
+    assert "4 changes, the query has ended" in text
+
+
+def test_a_query_that_the_user_ends_is_cancelled_and_the_client_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    sql, printed = client()
+    sql.run_line(f"{ENDLESS};")
+    results: list[TableResult] = []
+    lines = TableResult.lines
+
+    def interrupted(result: TableResult):  # type: ignore[no-untyped-def]
+        if result.get_job_client() is None:
+            yield from lines(result)
+            return
+        results.append(result)
+        yield from (line for line, _ in zip(lines(result), range(4), strict=False))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(TableResult, "lines", interrupted)
+    sql.run_line("SELECT n FROM ticks;")
+    assert "the query is ended" in printed()
+    job = results[0].get_job_client()
+    assert job is not None
+    assert job.status().is_terminal
+
+
+def test_options_of_the_client_are_checked() -> None:
+    sql, _ = client()
+    with pytest.raises(FlinkrayError, match="result-mode is 'tabel', and takes tableau, changelog, table"):
+        sql.execute("SET 'sql-client.execution.result-mode' = 'tabel'")
+    with pytest.raises(FlinkrayError, match=r"did you mean 'sql-client\.verbose'"):
+        sql.execute("SET 'sql-client.verbos' = 'true'")
