@@ -19,6 +19,7 @@ from flinkray.tables.plans.nodes import Insert, Scan
 from flinkray.tables.plans.rules.order import optimized
 from flinkray.tables.plans.rules.rewriting import bottom_up
 from flinkray.tables.plans.tables import Table, TablePath
+from flinkray.tables.plans.upsert_keys import upsert_keys
 from flinkray.tables.syntax.nodes import Node
 from flinkray.tables.syntax.queries import Hint
 from flinkray.transformations.operator_factories import SinkFactory
@@ -54,13 +55,13 @@ class Program:
             SqlUnsupportedError: the plan cannot be executed yet; shows what of the statement.
             InvalidProgramError: a table cannot be read.
         """
-        plan = optimized(self._read(plan))
+        plan = optimized(self.read(plan))
         try:
             return self._lowering.of(plan) if lower is None else lower(plan)
         except Unexecutable as error:
             raise refusal(error, statement, sql) from None
 
-    def _read(self, plan: Plan) -> Plan:
+    def read(self, plan: Plan) -> Plan:
         """The plan with its tables as they are read: with the OPTIONS of hints, and with what their rows do."""
 
         def change(node: Plan) -> Plan:
@@ -106,13 +107,29 @@ class Program:
             parallelism=parallelism,
         )
 
+    def needs_before(self, plan: Insert) -> bool:
+        """Whether the table of an INSERT needs to be told what an updated row was.
+
+        Raises:
+            InvalidProgramError: it cannot be written.
+        """
+        sink, _ = sink_of(_hinted(plan.table, plan.hints))
+        return sink.accepts is not ChangelogMode.UPSERT or _key_of(plan) not in upsert_keys(
+            optimized(self.read(plan.input))
+        )
+
     def _rows_for(self, plan: Insert, sink: Sink, statement: Node, sql: str) -> Transformation:
         """The rows of an INSERT; those for a sink that replaces rows have one for each key at a time."""
         if sink.accepts is not ChangelogMode.UPSERT or not plan.table.primary_key:
             return self.rows(plan.input, statement, sql)
-        names = plan.table.written_row_type.names
-        key = [names.index(name) for name in plan.table.primary_key]
+        key = sorted(_key_of(plan))
         return self.rows(plan.input, statement, sql, lambda rows: for_upserts(rows, key, self._lowering))
+
+
+def _key_of(plan: Insert) -> frozenset[int]:
+    """The columns of the primary key of the table that is written."""
+    names = plan.table.written_row_type.names
+    return frozenset(names.index(name) for name in plan.table.primary_key)
 
 
 def _hinted(table: Table, hints: tuple[Hint, ...]) -> Table:

@@ -60,6 +60,11 @@ class Runner(Protocol):
         """The job graph of these transformations as text."""
 
 
+_GRAPH, _CHANGES = "JSON_EXECUTION_PLAN", "CHANGELOG_MODE"
+_DETAILS = frozenset([_GRAPH, _CHANGES])
+"""What EXPLAIN can show beside the plan."""
+
+
 class StatementEnvironment:
     """Catalogs, and statements over them."""
 
@@ -225,9 +230,9 @@ class StatementEnvironment:
     # -- EXPLAIN
 
     def _explained(self, node: syntax.Explain, sql: str) -> str:
-        details = set(node.details) - {"JSON_EXECUTION_PLAN"}
+        details = set(node.details) - _DETAILS
         if details:
-            message = f"EXPLAIN {min(details)} is not there; EXPLAIN shows plans, and JSON_EXECUTION_PLAN also the job"
+            message = f"EXPLAIN {min(details)} is not there; it takes {', '.join(sorted(_DETAILS))}"
             raise SqlUnsupportedError(message, sql, node.span.start, node.span.end)
         binder, planned = Binder(self.catalog, sql), node.statement
         if isinstance(planned, syntax.QueryStatement):
@@ -237,9 +242,12 @@ class StatementEnvironment:
 
     def _explain(self, plans: Sequence[Plan], nodes: Sequence[Node], sql: str, details: Sequence[str] = ()) -> str:
         parts = ["== Logical Plan ==", *map(explain, plans)]
-        parts += ["== Optimized Plan ==", *(explain(optimized(plan)) for plan in plans)]
-        if details:
-            program = self._program()
+        program = self._program()
+        parts.append("== Optimized Plan ==")
+        for plan in plans:
+            before = not isinstance(plan, Insert) or program.needs_before(plan) if _CHANGES in details else None
+            parts.append(explain(optimized(program.read(plan)), before))
+        if _GRAPH in details:
             transformations: list[Transformation] = []
             for plan, node in zip(plans, nodes, strict=True):
                 if isinstance(plan, Insert):

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from functools import singledispatch
 
 from flinkray.tables.plans import nodes
+from flinkray.tables.plans.changelogs import changes_of, inputs_need_before
 from flinkray.tables.plans.expressions import (
     AggregateCall,
     BoundExpression,
@@ -33,14 +34,19 @@ _EPOCH = datetime.datetime(1970, 1, 1)
 _PER_SECOND = {range(1): 1, range(1, 4): 10**3, range(4, 7): 10**6, range(7, 10): 10**9}
 
 
-def explain(plan: Plan) -> str:
-    """The plan as text, which is the same for equal plans; ends with a newline."""
-    return "".join(f"{line}\n" for line in _lines(plan))
+def explain(plan: Plan, before: bool | None = None) -> str:
+    """The plan as text, which is the same for equal plans; ends with a newline.
+
+    Args:
+        before: shows what the rows of each node do, where what reads the plan needs -U or not (of an INSERT, its
+            table); None: does not show it.
+    """
+    return "".join(f"{line}\n" for line in _lines(plan, before))
 
 
-def _lines(plan: Plan) -> list[str]:
-    lines = [_text(plan)]
-    below = [_lines(each) for each in plan.inputs]
+def _lines(plan: Plan, before: bool | None) -> list[str]:
+    lines = [_text(plan) + _changes_text(plan, before)]
+    below = [_lines(each, need) for each, need in zip(plan.inputs, _needs_below(plan, before), strict=True)]
     for number, (title, each) in enumerate(_subqueries(plan), 1):
         below.append([f"{title}{number}: {each[0]}", *each[1:]])
     for place, each in enumerate(below):
@@ -50,10 +56,23 @@ def _lines(plan: Plan) -> list[str]:
     return lines
 
 
+def _changes_text(plan: Plan, before: bool | None) -> str:
+    """As Flink writes the kinds of rows."""
+    if before is None:
+        return ""
+    return f", changelogMode=[{'NONE' if isinstance(plan, nodes.Insert) else changes_of(plan, before)}]"
+
+
+def _needs_below(plan: Plan, before: bool | None) -> tuple[bool | None, ...]:
+    if before is None:
+        return (None,) * len(plan.inputs)
+    return (before,) if isinstance(plan, nodes.Insert) else inputs_need_before(plan, before)
+
+
 def _subqueries(plan: Plan) -> list[tuple[str, list[str]]]:
     """The plans of queries in the node's expressions."""
     found = [each for expression in expressions_of(plan) for each in walk(expression) if isinstance(each, Subquery)]
-    return [("query", _lines(each.plan)) for each in dict.fromkeys(found)]
+    return [("query", _lines(each.plan, None)) for each in dict.fromkeys(found)]
 
 
 # -- expressions

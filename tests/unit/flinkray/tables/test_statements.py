@@ -194,6 +194,30 @@ def test_plans_are_explained_whether_or_not_they_can_be_executed(tables: TableEn
     assert both.count("operator 1: Source: g") == 1, "the table is read once for both"
 
 
+def test_a_plan_shows_what_the_rows_of_each_node_do(tables: TableEnvironment) -> None:
+    upserts = "WITH ('connector'='jdbc', 'url'='jdbc:postgresql://h/d', 'table-name'='t')"
+    done(
+        tables,
+        f"CREATE TABLE by_key (id INT, n BIGINT, PRIMARY KEY (id) NOT ENFORCED) {upserts}",
+        f"CREATE TABLE by_count (n BIGINT, names BIGINT, PRIMARY KEY (n) NOT ENFORCED) {upserts}",
+        "CREATE TABLE shown (id INT, n BIGINT) WITH ('connector'='print')",
+    )
+    query = "SELECT id, COUNT(*) FROM g GROUP BY id"
+    counts = {
+        query: ["I,UB,UA"],
+        f"INSERT INTO by_key {query}": ["NONE", "I,UA"],
+        f"INSERT INTO shown {query}": ["NONE", "I,UB,UA"],
+        "INSERT INTO by_count SELECT n, COUNT(*) FROM (SELECT COUNT(*) AS n FROM g GROUP BY name) GROUP BY n": [
+            *("NONE", "I,UA,D", "I,UB,UA")
+        ],
+    }
+    for statement, kinds in counts.items():
+        text = shown(tables, f"EXPLAIN CHANGELOG_MODE {statement}").partition("== Optimized Plan ==")[2]
+        found = re.findall(r"(\w+)\(.*changelogMode=\[(.*)\]", text)
+        assert [mode for node, mode in found if node in ("Insert", "Aggregate")] == kinds, text
+        assert found[-1] == ("Scan", "I")
+
+
 def test_a_result_gives_its_rows_once(tables: TableEnvironment) -> None:
     result = tables.execute_sql("SHOW CATALOGS")
     assert result.to_pandas().to_dict("list") == {"catalog name": ["default_catalog"]}
