@@ -7,10 +7,19 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from flinkray.connectors.collection.source import ArrowSource
-from flinkray.tables.lowering.contract import Lowering
+from flinkray.tables.lowering.contract import Lowering, Unexecutable
 from flinkray.tables.lowering.times import is_of_stream, without_unread_rowtime
 from flinkray.tables.plans.explain import expression_text
-from flinkray.tables.plans.expressions import BoundExpression, Call, Column, Constant, Plan, columns_of, equal
+from flinkray.tables.plans.expressions import (
+    BoundExpression,
+    Call,
+    Column,
+    Constant,
+    Plan,
+    columns_of,
+    equal,
+    has_subquery,
+)
 from flinkray.tables.plans.nodes import Filter, Project, Scan, Values, WatermarkAssigner
 from flinkray.tables.types.arrow import to_arrow
 from flinkray.tables.types.logical import INT, LogicalType, RowType
@@ -39,6 +48,8 @@ def calc(plan: Plan, lowering: Lowering, before: bool) -> Transformation:
     if isinstance(below, Project):
         projections, below = below.expressions, below.input
     if isinstance(below, Filter):
+        if has_subquery(below.condition):
+            raise Unexecutable(below)
         predicate, below = below.condition, below.input
         before = True  # the row as it was may have passed where the new one does not
     if isinstance(below, WatermarkAssigner) and is_of_stream(below):
