@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from flinkray.tables.lowering.calc import with_names
-from flinkray.tables.lowering.contract import Lowering, Unexecutable
+from flinkray.tables.lowering.contract import Lowering, Unexecutable, to_one
 from flinkray.tables.plans.changelogs import inputs_need_before
 from flinkray.tables.plans.explain import expression_text
 from flinkray.tables.plans.expressions import BoundExpression, Call, Column, conjunction, conjuncts, equal, shifted
@@ -22,7 +22,12 @@ from flinkray.transformations.table_join_factories import (
     TemporalJoinFactory,
     UnnestFactory,
 )
-from flinkray.transformations.transformation import PhysicalTransformation, Transformation, own_parallelism
+from flinkray.transformations.transformation import (
+    PhysicalTransformation,
+    Transformation,
+    UnionTransformation,
+    own_parallelism,
+)
 
 
 def joined(plan: Join, lowering: Lowering, before: bool) -> Transformation:
@@ -151,6 +156,19 @@ def unnested(plan: Unnest, lowering: Lowering, before: bool) -> Transformation:
         input_transformations=(source,),
         parallelism=own_parallelism(source),
     )
+
+
+def united(plan: SetOperation, lowering: Lowering, before: bool) -> Transformation:
+    """UNION ALL. Inputs of different parallelisms may be read by more subtasks than an input has: its changes then go
+    to one of those, since spread over all of them they would overtake each other."""
+    inputs = [lowering.of(with_names(each, plan.columns.names), before) for each in plan.inputs]
+    parallelisms = {own_parallelism(each) for each in inputs}
+    if len(parallelisms) == 1:
+        return UnionTransformation(name="Union", union_inputs=tuple(inputs), parallelism=parallelisms.pop())
+    for place, (each, changes) in enumerate(zip(inputs, lowering.input_changes(plan, before), strict=True)):
+        if own_parallelism(each) is not None and not changes.is_insert_only:
+            inputs[place] = to_one(each)
+    return UnionTransformation(name="Union", union_inputs=tuple(inputs))
 
 
 def combined(plan: SetOperation, lowering: Lowering, before: bool) -> Transformation:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from flinkray.tables.lowering.aggregates import aggregated, expanded
-from flinkray.tables.lowering.calc import calc, values, with_names
+from flinkray.tables.lowering.calc import calc, values
 from flinkray.tables.lowering.contract import Lowering, Unexecutable
-from flinkray.tables.lowering.joins import as_of, combined, joined, unnested
+from flinkray.tables.lowering.joins import as_of, combined, joined, united, unnested
 from flinkray.tables.lowering.over import over
 from flinkray.tables.lowering.ranks import deduplicated, is_to_normalize, limited, normalized, ranked, sorted_rows
 from flinkray.tables.lowering.times import watermarks
@@ -31,7 +31,7 @@ from flinkray.tables.plans.nodes import (
     WindowTableFunction,
 )
 from flinkray.tables.plans.window_columns import is_window_aggregate
-from flinkray.transformations.transformation import Transformation, UnionTransformation
+from flinkray.transformations.transformation import Transformation
 
 
 class PlanLowering(Lowering):
@@ -54,9 +54,8 @@ class PlanLowering(Lowering):
                 return calc(plan, self, before)
             case Values():
                 return values(plan)
-            case SetOperation(kind="UNION", all=True, left=left, right=right, columns=columns):
-                inputs = tuple(self.of(with_names(each, columns.names), before) for each in (left, right))
-                return UnionTransformation(name="Union", union_inputs=inputs)
+            case SetOperation(kind="UNION", all=True):
+                return united(plan, self, before)
             case Aggregate() if plan.window is None and not is_window_aggregate(plan):
                 return aggregated(plan, self, before)
             case Expand():

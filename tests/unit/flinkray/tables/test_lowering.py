@@ -136,6 +136,31 @@ def test_a_union_has_the_names_of_its_first_query() -> None:
         assert [name for name, _ in each.factory.projections] == ["a"]
 
 
+@pytest.mark.parametrize(
+    ("parallelisms", "union", "inputs"),
+    [
+        ((3, 3), 3, ["Calc", "Calc"]),
+        ((None, None), None, ["Calc", "Calc"]),
+        ((1, None), None, ["Partition GLOBAL", "Calc"]),
+        ((1, 3), None, ["Partition GLOBAL", "Partition GLOBAL"]),
+    ],
+)
+def test_changes_of_a_subtask_go_to_one_behind_a_union_of_several_parallelisms(
+    parallelisms: tuple[int | None, ...], union: int | None, inputs: list[str]
+) -> None:
+    streams = {}
+    for name, parallelism in zip("ab", parallelisms, strict=True):
+        rows, record_type = stream(parallelism=parallelism)
+        factory = AsChangelogFactory("op")
+        changes = PhysicalTransformation(
+            name=name, factory=factory, input_transformations=(rows,), parallelism=parallelism
+        )
+        streams[name] = (changes, record_type)
+    transformation, _ = planned("SELECT id FROM a UNION ALL SELECT id FROM b", streams)
+    assert transformation.parallelism == union
+    assert [each.name for each in transformation.inputs] == inputs
+
+
 @pytest.mark.parametrize("parallelism", [None, 3])
 def test_a_calc_has_the_parallelism_of_its_input_so_that_changes_stay_in_order(parallelism: int | None) -> None:
     transformation, _ = planned("SELECT id FROM orders", {"orders": stream(parallelism=parallelism)})
@@ -192,6 +217,7 @@ def test_in_batch_mode_final_rows_are_given() -> None:
         ("SELECT /*+ BROADCAST(a) */ a.id FROM orders AS a, orders", "the hint BROADCAST", "BROADCAST(a)"),
         ("SELECT ARRAY(SELECT id FROM orders)", "a query in an expression", "ARRAY(SELECT id FROM orders)"),
         ("SELECT id FROM orders WHERE id > ALL (SELECT 1)", "a query in an expression", "id > ALL (SELECT 1)"),
+        ("SELECT 1 FROM orders WHERE id IN (SELECT 1) OR id = 2", "a query in an expression", "id IN (SELECT 1)"),
         ("SELECT id FROM orders /*+ OPTIONS('a' = 'b') */", "the hint OPTIONS", "OPTIONS('a' = 'b')"),
     ],
 )  # fmt: skip
