@@ -110,6 +110,7 @@ def test_aggregates_are_those_of_their_windows(
         *(f"SELECT k, {BOTH}, {CALLS} FROM {{{each}}} GROUP BY k, {BOTH}" for each in WINDOWS),
         f"SELECT {BOTH}, COUNT(*), SUM(v + 1) FROM {{hop}} WHERE v > -3 GROUP BY {BOTH}",
         *(f"SELECT k, {BOTH}, {MORE_CALLS} FROM {{{each}}} GROUP BY k, {BOTH}" for each in ("moved", "hop")),
+        f"SELECT {BOTH}, COUNT(k), MAX(window_start), COUNT(*) FILTER (WHERE k = 'a') FROM {{hop}} GROUP BY k, {BOTH}",
         f"SELECT DISTINCT {BOTH}, k FROM {{tumble}}",
         f"SELECT {BOTH}, k, v, n FROM {{cumulate}} WHERE x > 0",
         # Of results of windows, and of rows that were chosen by their windows.

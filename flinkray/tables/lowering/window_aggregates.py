@@ -20,6 +20,7 @@ from flinkray.tables.plans.expressions import (
     Plan,
     columns_of,
     conjunction,
+    expressions_of,
     is_deterministic,
     with_columns,
 )
@@ -237,7 +238,7 @@ def _of_table_function(plan: Aggregate) -> _Windowed | None:
             bounds[place] = names[expression.index]
         else:
             keys.append(expression)
-    arguments = [rows.columns[each] for each in range(len(rows.columns)) if each not in plan.keys]
+    arguments = [rows.columns[each] for each in columns_of(*expressions_of(plan.calls))]
     read = columns_of(*keys, *arguments, *(() if rows.predicate is None else (rows.predicate,)))
     if any(each >= width for each in read):
         return None
