@@ -169,6 +169,27 @@ def test_rows_meet_in_windows_and_are_ranked_in_them(
     )
 
 
+def test_groups_by_windows_of_rows_that_may_come_after_them_or_have_none_are_updated(
+    env: StreamExecutionEnvironment, oracle: duckdb.DuckDBPyConnection
+) -> None:
+    bounds = "a.window_start, a.window_end"
+    queries = [
+        f"SELECT {bounds}, COUNT(*) FROM {{tumble}} AS a FULL JOIN {{tumble}} AS b ON {SAME} AND a.n + 1 = b.n "
+        f"GROUP BY {bounds}",
+        *(
+            f"SELECT {bounds}, COUNT(*) FROM {{hop}} AS a WHERE n {word} (SELECT v FROM t WHERE v > 0) "
+            f"GROUP BY {bounds}"
+            for word in ("IN", "NOT IN")
+        ),
+    ]
+    streams = {sql: env.sql(sql.format_map(WINDOWS), t=stream(env)).kinds_as_column("op") for sql in queries}
+    for sql, rows in rows_of(env, streams).items():
+        assert any(row.op == "-U" for row in rows)
+        found = counted(tuple(row)[:-1] for row in rows if row.op in ("+I", "+U"))
+        found.subtract(counted(tuple(row)[:-1] for row in rows if row.op in ("-U", "-D")))
+        assert +found == counted(oracle.execute(sql.format_map({each: each for each in WINDOWS})).fetchall()), sql
+
+
 def test_windows_run_in_stages_too(oracle: duckdb.DuckDBPyConnection) -> None:
     env = environment({"execution.runtime-mode": "batch"})
     check(env, oracle, COUNTS.format("{hop}"), FIRST_ROWS, OUTER_JOIN)

@@ -80,7 +80,9 @@ def window_columns(plan: Plan) -> WindowColumns | None:
         case TemporalJoin():
             return window_columns(plan.left)
         case Join():
-            return window_columns(plan.left) if is_window_join(plan) or plan.kind in ("SEMI", "ANTI") else None
+            # Other joins give rows when a partner comes, which may be after the end of their windows; and rows without
+            # a partner on the left have no window of it.
+            return window_columns(plan.left) if is_window_join(plan) and plan.kind not in ("RIGHT", "FULL") else None
     return None
 
 
