@@ -131,6 +131,8 @@ class QueryGenerator:
         source, scope = self._relation(depth)
         where = self._where(scope, depth)
         keys = self._random.sample(scope, min(len(scope), self._random.randint(0, 2)))
+        if keys and self._chance(0.2):
+            keys = [Column(self._value(key.type, [key]), key.type) for key in keys[:1]]
         if keys and self._chance(0.25):
             # A key that some sets are without is NULL in those.
             names = [key.text for key in keys]
@@ -233,6 +235,10 @@ class QueryGenerator:
         kind = self._random.choice(["JOIN", "JOIN", "LEFT JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "CROSS JOIN"])
         if kind == "CROSS JOIN":
             return f"{left} CROSS JOIN {right}", scope
+        names = [{each.text.split(".")[1]: each for each in side} for side in (lefts, rights)]
+        same = [each for each, column in names[0].items() if each in names[1] and column.type == names[1][each].type]
+        if len(lefts) == len(names[0]) and len(rights) == len(names[1]) and same and self._chance(0.2):
+            return f"{left} {kind} {right} USING ({self._random.choice(same)})", scope
         pairs = [(a, b) for a in lefts for b in rights if a.type == b.type]
         conditions = [
             f"{a.text} {self._random.choice(['=', '=', '=', 'IS NOT DISTINCT FROM'])} {b.text}"
@@ -249,6 +255,12 @@ class QueryGenerator:
 
     def _source(self, depth: int) -> tuple[str, list[Column]]:
         name = self._name("x")
+        if self._chance(0.05):
+            types = [INT, TEXT, self._random.choice(TYPES)]
+            columns = tuple(Column(self._name("v"), kind) for kind in types)
+            rows = [f"({', '.join(map(self._literal, types))})" for _ in range(3)]
+            text, name = f"(VALUES {', '.join(rows)})", f"{name}({', '.join(each.text for each in columns)})"
+            return f"{text} AS {name}", [Column(f"{name.split('(')[0]}.{each.text}", each.type) for each in columns]
         if depth > 0 and self._chance(0.4):
             inner = self._query(depth - 1)
             text, columns = f"({inner.text})", inner.columns
