@@ -15,14 +15,22 @@ import pyarrow.parquet as pq
 import pytest
 
 from flinkray import InvalidProgramError, Row, RowKind, StreamExecutionEnvironment
+from flinkray.batches.batch import Batch
+from flinkray.connectors.sink import Sink, SinkWriter, SinkWriterContext
+from flinkray.errors import SqlUnsupportedError
 from flinkray.tables.api.data_types import DataTypes
 from flinkray.tables.api.expressions import col, lit
 from flinkray.tables.api.schemas import Schema, TableDescriptor
 from flinkray.tables.api.user_functions import udf, udtf
 from flinkray.tables.api.windows import Tumble
+from flinkray.tables.connectors.connectors import CONNECTORS
+from flinkray.tables.connectors.contract import Connector
 from flinkray.tables.connectors.in_memory import register_rows
+from flinkray.tables.plans.tables import Table
 from flinkray.tables.user_functions import FunctionContext, ScalarFunction
+from flinkray.types.changelogs import ChangelogMode
 from tests.support.jobs import environment
+from tests.support.whole_jobs import ONE_ROW_BATCHES
 
 
 @pytest.fixture
@@ -116,6 +124,93 @@ def test_a_changelog_is_printed_with_kinds_and_a_table_of_it_has_what_is_left(en
         env.tables.to_data_stream(changes)
     again = env.tables.to_changelog_stream(changes.where(col("n") == 2))
     assert [str(row.get_row_kind()) for row in again.execute_and_collect()] == ["+I", "-D"]
+
+
+KEPT: dict[Any, Any] = {}
+"""The rows of the table whose connector is 'kept', by key."""
+
+
+class KeptRows(Sink):
+    def __init__(self, table: Table, _options: Any) -> None:
+        self._key = table.primary_key
+
+    @property
+    def accepts(self) -> ChangelogMode:
+        return ChangelogMode.UPSERT
+
+    @property
+    def key_columns(self) -> tuple[str, ...]:
+        return self._key
+
+    def create_writer(self, context: SinkWriterContext, restored: Any = None) -> SinkWriter:
+        return KeptRowsWriter(self._key)
+
+
+class KeptRowsWriter(SinkWriter):
+    def __init__(self, key: tuple[str, ...]) -> None:
+        self._key = key
+
+    def write(self, batch: Batch) -> None:
+        kinds = [RowKind.INSERT.value] * len(batch) if batch.kinds is None else batch.kinds.to_pylist()
+        for kind, row in zip(kinds, batch.data.to_pylist(), strict=True):
+            at = tuple(row[name] for name in self._key)
+            if kind == RowKind.DELETE.value:
+                del KEPT[at]
+            else:
+                KEPT[at] = tuple(row.values())
+
+    def close(self) -> None: ...
+
+
+@pytest.fixture
+def kept(monkeypatch: pytest.MonkeyPatch) -> dict[Any, Any]:
+    monkeypatch.setitem(CONNECTORS, "kept", Connector(sink=KeptRows))
+    KEPT.clear()
+    return KEPT
+
+
+WORDS = [("a", 1), ("b", 2), ("a", 3), ("c", 2), ("c", 9)]
+
+
+@pytest.mark.parametrize(
+    ("key", "query"),
+    [
+        ("word", "SELECT word, SUM(n) AS n FROM words GROUP BY word"),
+        # The row of the old number has to go.
+        ("word, n", "SELECT word, SUM(n) AS n FROM words GROUP BY word"),
+        # Several words have a number at a time.
+        ("n", "SELECT MAX(word) AS word, n FROM (SELECT word, SUM(n) AS n FROM words GROUP BY word) GROUP BY n"),
+        ("word", "SELECT word, n FROM words WHERE n IN (SELECT MAX(n) FROM words)"),
+        ("word", "SELECT 'all' AS word, SUM(n) AS n FROM words"),
+    ],
+)
+def test_a_sink_that_replaces_rows_has_those_that_a_query_comes_to(kept: dict[Any, Any], key: str, query: str) -> None:
+    tables = environment({"table.dml-sync": True, **ONE_ROW_BATCHES}).tables
+    rows = register_rows(WORDS)
+    tables.execute_sql(f"CREATE TABLE words (word STRING, n BIGINT) WITH ('connector'='values', 'data-id'='{rows}')")
+    columns = f"word STRING, n BIGINT, PRIMARY KEY ({key}) NOT ENFORCED"
+    tables.execute_sql(f"CREATE TABLE counts ({columns}) WITH ('connector'='kept')")
+    tables.execute_sql(f"INSERT INTO counts {query}")
+    final = tables.sql_query(query).to_arrow()
+    assert sorted(kept.values()) == sorted(zip(*(each.to_pylist() for each in final.columns), strict=True))
+
+
+def test_a_table_of_inserts_refuses_changes_and_names_what_makes_them(
+    env: StreamExecutionEnvironment, tmp_path: Path
+) -> None:
+    tables = env.tables
+    rows = register_rows([Row.of_kind(kind, word="a", n=1) for kind in (RowKind.INSERT, RowKind.DELETE)])
+    options = f"'connector'='values', 'data-id'='{rows}'"
+    tables.execute_sql(f"CREATE TABLE words (word STRING, n BIGINT) WITH ({options})")
+    options = f"'connector'='filesystem', 'format'='json', 'path'='{tmp_path}'"
+    tables.execute_sql(f"CREATE TABLE files (word STRING, n BIGINT) WITH ({options})")
+    for query, words in [
+        ("SELECT w, COUNT(*) FROM (VALUES ('a')) AS t(w) GROUP BY w", "GROUP BY: it updates rows, and table 'files'"),
+        ("SELECT word, n FROM words WHERE n > 1", "the table words: it updates and deletes rows"),
+    ]:
+        with pytest.raises(SqlUnsupportedError, match=words):
+            tables.execute_sql(f"INSERT INTO files {query}")
+    assert not list(tmp_path.iterdir())
 
 
 def test_streams_frames_and_tables_are_read_by_names(env: StreamExecutionEnvironment) -> None:

@@ -6,12 +6,13 @@ import uuid
 
 import pytest
 
-from flinkray import StreamExecutionEnvironment
+from flinkray import InvalidProgramError, PostgresChangesSource, StreamExecutionEnvironment
 from flinkray.tables.environment.environment import TableEnvironment
 from tests.support.jobs import environment
 from tests.support.servers.kafka import KafkaBroker
-from tests.support.servers.postgres import PostgresServer
+from tests.support.servers.postgres import PASSWORD, PostgresServer
 from tests.support.servers.redis import RedisServer
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.timeout(180)
 CHANGES = "SELECT n % 3 AS id, COUNT(*) AS many FROM (VALUES (0), (1), (2), (3), (4)) AS t(n) GROUP BY n % 3"
@@ -61,6 +62,50 @@ def test_a_table_of_postgres_is_one_of_sql(tables: TableEnvironment, postgres: P
     tables.execute_sql("INSERT INTO counts VALUES (1, 10), (2, 20)")
     tables.execute_sql("INSERT INTO counts SELECT id, many + 1 FROM counts WHERE id > 1")
     assert rows(tables, "SELECT id, many FROM counts") == [(1, 10), (2, 21)]
+    tables.execute_sql(f"INSERT INTO counts {CHANGES}")
+    assert rows(tables, "SELECT id, many FROM counts") == [(0, 2), (1, 2), (2, 1)]
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("mode", ["all", "upsert"])
+def test_changes_of_a_table_of_postgres_go_through_a_query(
+    tables: TableEnvironment, postgres: PostgresServer, mode: str
+) -> None:
+    name, slot = postgres.create_table("(id int PRIMARY KEY, word text)"), f"s{uuid.uuid4().hex}"
+    counted = postgres.create_table("(word text PRIMARY KEY, many bigint)")
+    postgres.execute(f"INSERT INTO {name} VALUES (1, 'a'), (2, 'b'), (3, 'a')")
+    server = f"'hostname' = '127.0.0.1', 'port' = '{postgres.port}', 'database-name' = 'postgres'"
+    user = f"'username' = 'tester', 'password' = '{PASSWORD}'"
+    tables.execute_sql(
+        f"""CREATE TABLE words (id INT, word STRING, PRIMARY KEY (id) NOT ENFORCED) WITH (
+          'connector' = 'postgres-cdc', {server}, {user}, 'table-name' = '{name}', 'slot.name' = '{slot}',
+          'changelog-mode' = '{mode}')"""
+    )
+    tables.execute_sql(
+        f"""CREATE TABLE counts (word STRING, many BIGINT, PRIMARY KEY (word) NOT ENFORCED) WITH (
+          'connector' = 'jdbc', 'url' = 'jdbc:{postgres.uri}', 'table-name' = '{counted}',
+          'sink.delivery-guarantee' = 'at-least-once')"""
+    )
+    tables.execute_sql("SET 'table.dml-sync' = 'false'")
+    counting = "INSERT INTO counts SELECT word, COUNT(*) FROM words GROUP BY word"
+    if mode == "all":
+        with pytest.raises(InvalidProgramError, match="REPLICA IDENTITY FULL"):
+            tables.execute_sql(counting)
+        postgres.execute(f"ALTER TABLE {name} REPLICA IDENTITY FULL")
+
+    def content() -> list[tuple[object, ...]]:
+        return sorted(postgres.execute(f"SELECT word, many FROM {counted}"))
+
+    client = tables.execute_sql(counting).get_job_client()
+    assert client is not None
+    try:
+        eventually(content, [("a", 2), ("b", 1)].__eq__)
+        postgres.execute(f"UPDATE {name} SET word = 'c' WHERE id = 1; DELETE FROM {name} WHERE id = 2")
+        eventually(content, [("a", 1), ("c", 1)].__eq__)
+    finally:
+        client.cancel()
+        eventually(lambda: not postgres.execute("SELECT FROM pg_replication_slots WHERE active"))
+        PostgresChangesSource(postgres.uri, name, slot=slot).drop()
 
 
 @pytest.mark.redis

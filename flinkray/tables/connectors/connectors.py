@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from flinkray.connectors.sink import Sink
 from flinkray.connectors.source import Source
 from flinkray.errors import InvalidProgramError, did_you_mean
-from flinkray.tables.connectors import datagen, filesystem, in_memory, jdbc, kafka, printing, redis
+from flinkray.tables.connectors import datagen, filesystem, in_memory, jdbc, kafka, postgres_cdc, printing, redis
 from flinkray.tables.connectors.contract import Connector, metadata_columns
 from flinkray.tables.connectors.options import ConnectorOptions
 from flinkray.tables.plans.expressions import BoundExpression, Call, Column
@@ -26,6 +26,7 @@ CONNECTORS: dict[str, Connector] = {
     "filesystem": filesystem.CONNECTOR,
     "jdbc": jdbc.CONNECTOR,
     "kafka": kafka.KAFKA,
+    "postgres-cdc": postgres_cdc.CONNECTOR,
     "print": printing.PRINT,
     "redis": redis.CONNECTOR,
     "upsert-kafka": kafka.UPSERT_KAFKA,

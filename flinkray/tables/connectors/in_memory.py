@@ -14,6 +14,8 @@ from flinkray.tables.connectors.contract import Connector, TableSource, physical
 from flinkray.tables.connectors.options import ConnectorOptions
 from flinkray.tables.plans.tables import Table
 from flinkray.tables.types.arrow import to_arrow
+from flinkray.types.changelogs import INSERTS, Changes
+from flinkray.types.rows import Row, RowKind
 
 _ROWS: dict[str, Any] = {}
 _numbers = itertools.count(1)
@@ -31,11 +33,15 @@ def register_rows(rows: Any) -> str:
     return data_id
 
 
-def _source(table: Table, options: ConnectorOptions) -> TableSource:
+def _rows(options: ConnectorOptions) -> Any:
     data_id = options.required("data-id")
     if data_id not in _ROWS:
         raise options.fail(f"no rows are registered as {data_id!r}{did_you_mean(data_id, _ROWS)}")
-    rows = _ROWS[data_id]
+    return _ROWS[data_id]
+
+
+def _source(table: Table, options: ConnectorOptions) -> TableSource:
+    rows = _rows(options)
     if isinstance(rows, pa.Table):
         return TableSource(ArrowTableSource(rows))
     columns = physical_columns(table)
@@ -43,4 +49,12 @@ def _source(table: Table, options: ConnectorOptions) -> TableSource:
     return TableSource(CollectionSource(rows, schema))
 
 
-CONNECTOR = Connector(_source)
+def _changes(_table: Table, options: ConnectorOptions) -> Changes:
+    rows = _rows(options)
+    is_changelog = not isinstance(rows, pa.Table) and any(
+        isinstance(row, Row) and row.get_row_kind() is not RowKind.INSERT for row in rows
+    )
+    return Changes(updates=True, deletes=True) if is_changelog else INSERTS
+
+
+CONNECTOR = Connector(_source, changes=_changes)

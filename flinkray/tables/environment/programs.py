@@ -23,7 +23,7 @@ from flinkray.tables.plans.upsert_keys import upsert_keys
 from flinkray.tables.syntax.nodes import Node
 from flinkray.tables.syntax.queries import Hint
 from flinkray.transformations.operator_factories import SinkFactory
-from flinkray.transformations.transformation import PhysicalTransformation, Transformation
+from flinkray.transformations.transformation import PhysicalTransformation, Transformation, own_parallelism
 from flinkray.types.changelogs import ChangelogMode
 
 _OPTIONS = "OPTIONS"
@@ -100,11 +100,12 @@ class Program:
             raise SqlValidationError(message, sql, span.start, span.end)
         table = _hinted(plan.table, plan.hints)
         sink, parallelism = sink_of(table)
+        rows = self._rows_for(plan, sink, statement, sql)
         return PhysicalTransformation(
             name=f"Sink: {table.path[2]}",
             factory=SinkFactory(sink),
-            input_transformations=(self._rows_for(plan, sink, statement, sql),),
-            parallelism=parallelism,
+            input_transformations=(rows,),
+            parallelism=own_parallelism(rows) if parallelism is None else parallelism,
         )
 
     def needs_before(self, plan: Insert) -> bool:
@@ -120,10 +121,35 @@ class Program:
 
     def _rows_for(self, plan: Insert, sink: Sink, statement: Node, sql: str) -> Transformation:
         """The rows of an INSERT; those for a sink that replaces rows have one for each key at a time."""
-        if sink.accepts is not ChangelogMode.UPSERT or not plan.table.primary_key:
-            return self.rows(plan.input, statement, sql)
-        key = sorted(_key_of(plan))
-        return self.rows(plan.input, statement, sql, lambda rows: for_upserts(rows, key, self._lowering))
+        table = plan.table
+
+        def lower(rows: Plan) -> Transformation:
+            if sink.accepts is ChangelogMode.INSERT_ONLY:
+                self._check_inserts(rows, table)
+            if sink.accepts is not ChangelogMode.UPSERT:
+                return self._lowering.of(rows)
+            return for_upserts(rows, sorted(_key_of(plan)), self._lowering)
+
+        return self.rows(plan.input, statement, sql, lower)
+
+    def _check_inserts(self, rows: Plan, table: Table) -> None:
+        """That rows are only added.
+
+        Raises:
+            Unexecutable: they are not; says which node changes them.
+        """
+        changes = self._lowering.changes(rows)
+        if changes.is_insert_only:
+            return
+        while any(not self._lowering.changes(each).is_insert_only for each in rows.inputs):
+            rows = next(each for each in rows.inputs if not self._lowering.changes(each).is_insert_only)
+        done = " and ".join([*(["updates"] * changes.updates), *(["deletes"] * changes.deletes)])
+        raise Unexecutable(
+            rows,
+            f"it {done} rows, and table {table.path[2]!r} takes rows that are only added. Write into a table that "
+            "takes changes, such as one of 'upsert-kafka', 'jdbc' or 'redis' with a PRIMARY KEY; or make results final, with "
+            "windows or in batch mode",
+        )
 
 
 def _key_of(plan: Insert) -> frozenset[int]:

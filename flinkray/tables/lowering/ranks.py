@@ -137,10 +137,10 @@ def for_upserts(plan: Plan, key: Sequence[int], lowering: Lowering) -> Transform
     Args:
         key: the columns of the sink's primary key.
     """
-    keys, wanted = upsert_keys(plan), frozenset(key)
-    if lowering.changes(plan).is_insert_only or any(each <= wanted for each in keys):
-        # With a part of the key alone, an update may change the rest of it: the row of the old key has to go.
-        return lowering.of(plan, before=wanted not in keys)
+    # Where a part of the key tells rows apart, an update may change the rest of it: the row of the old key has to go,
+    # of which a sink that takes no -U would not hear.
+    if lowering.changes(plan).is_insert_only or frozenset(key) in upsert_keys(plan):
+        return lowering.of(plan, before=False)
     last = Rank(plan, "ROW_NUMBER", tuple(key), (), 1, 1, has_number=False, number=RowField("", BIGINT))
     names = ", ".join(plan.row_type.names[each] for each in key)
     which = (last.partition_by, (), 1, 1)

@@ -31,6 +31,8 @@ def refusal(error: Unexecutable, statement: Node, sql: str) -> SqlUnsupportedErr
 
 def _is_of(plan: Plan, node: Node) -> bool:
     """Whether a node of a statement may be what a plan comes from, beside its kind."""
+    if isinstance(plan, nodes.Scan) and isinstance(node, syntax.TableReference):
+        return plan.table.path[2] == node.path.texts[-1]
     if not isinstance(plan, nodes.Aggregate) or plan.keys:
         return True
     functions = {call.function for call in plan.calls}
@@ -64,6 +66,8 @@ def _meanings(node: Node) -> Iterator[tuple[tuple[type[Plan], ...], str, Node]]:
             yield _GROUPS, "UNION without ALL", node.right
         case syntax.Hint(name=name):
             yield (nodes.Scan, nodes.Join), f"the hint {name}", node
+        case syntax.TableReference(path=path, hints=()):
+            yield (nodes.Scan,), f"the table {path.texts[-1]}", node
         case syntax.Join():
             yield _JOINS, "this kind of join", node.right
         case words.Exists() | words.InQuery() | words.Quantified() | words.Subquery() | words.CollectionOfQuery():

@@ -57,6 +57,7 @@ class PostgresChangesSource(Source):
         publication: the name of the publication, which is made if it is not there; named after the table by custom.
         truncated: "fail" ends the job where the table is truncated, as the log does not say which rows it had; "skip"
             gives nothing for that.
+        needs_before: refuse a table whose log does not have rows as they were.
     """
 
     def __init__(
@@ -70,6 +71,7 @@ class PostgresChangesSource(Source):
         slot: str | None = None,
         publication: str | None = None,
         truncated: Literal["fail", "skip"] = "fail",
+        needs_before: bool = False,
     ) -> None:
         if not table:
             raise InvalidProgramError(f"{_NAME}(table=...) names no table")
@@ -91,6 +93,7 @@ class PostgresChangesSource(Source):
         self._publication = publication or _default_name(table)
         self._has_own_publication = publication is None
         self._truncated = truncated
+        self._needs_before = needs_before
         self._settings: ChangesSettings | None = None
 
     def __repr__(self) -> str:
@@ -149,6 +152,11 @@ class PostgresChangesSource(Source):
         ((relation,),) = connection.execute("SELECT %s::regclass::text", (self._table,)).fetchall()
         table_id, key, is_full = slots.check_table(connection, relation, _NAME)
         slots.check_server(connection, _NAME)
+        if self._needs_before and not is_full:
+            raise InvalidProgramError(
+                f"{_NAME}: the log of table {relation} does not have rows as they were before an update: ALTER TABLE "
+                f"{relation} REPLICA IDENTITY FULL, or take changes by key (of SQL, 'changelog-mode' = 'upsert')"
+            )
         in_log = dict(
             connection.execute(
                 "SELECT attname::text, atttypid FROM pg_attribute WHERE attrelid = %s AND attnum > 0 "

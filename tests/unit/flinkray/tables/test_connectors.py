@@ -20,6 +20,7 @@ def sink(found: Table) -> Any:
 
 KAFKA = "'connector'='kafka','topic'='t','properties.bootstrap.servers'='h:1'"
 UPSERT = "'connector'='upsert-kafka','topic'='t','properties.bootstrap.servers'='h:1'"
+CDC = "'connector'='postgres-cdc','hostname'='h','username'='m','password'='p@','database-name'='d','table-name'='T'"
 JDBC = "'connector'='jdbc','table-name'='x','url'='jdbc:postgresql://h:1/d'"
 
 
@@ -56,6 +57,8 @@ def table(columns: str, options: str) -> Table:
         ("n INT", f"{UPSERT},'key.format'='json','value.format'='json'", "PRIMARY KEY (...) NOT ENFORCED is missing"),
         ("n INT", "'connector'='jdbc','table-name'='x','url'='jdbc:mysql://h/d'", "address of a PostgreSQL server"),
         ("n INT", "'connector'='values','data-id'='x'", "no rows are registered as 'x'"),
+        ("n INT", CDC, "option 'slot.name' is missing"),
+        ("n INT", f"{CDC},'slot.name'='s','decoding.plugin.name'='wal2json'", "it is one of pgoutput"),
     ],
 )
 def test_what_is_wrong_with_a_table_names_it_and_the_option(columns: str, options: str, words: str) -> None:
@@ -81,6 +84,14 @@ def test_a_topic_by_key_is_read_and_written_as_a_changelog() -> None:
     assert (made.parts.key, made.parts.upsert) == (("id",), True)
     assert str(changes_of(table("n INT", f"{KAFKA},'format'='debezium-json'"))) == "I,UB,UA,D"
     assert changes_of(table("n INT", f"{KAFKA},'format'='json'")).is_insert_only
+
+
+def test_changes_of_a_table_come_whole_or_by_key() -> None:
+    assert str(changes_of(table("n INT", CDC))) == "I,UB,UA,D"
+    by_key = f"{CDC},'changelog-mode'='upsert'"
+    assert str(changes_of(table("n INT, PRIMARY KEY (n) NOT ENFORCED", by_key))) == "I,UA,D"
+    with pytest.raises(InvalidProgramError, match="PRIMARY KEY"):
+        changes_of(table("n INT", by_key))
 
 
 def test_a_sink_has_the_guarantee_and_key_that_the_table_says() -> None:

@@ -136,7 +136,7 @@ def test_changes_without_the_rows_as_they_were_become_a_whole_changelog() -> Non
     [
         ("SELECT id, name FROM t", [0], False, INSERTS),
         ("SELECT id, name FROM u", [0], False, UPSERTS),
-        ("SELECT id, name FROM u", [0, 1], False, ALL),  # the row of the old name has to go
+        ("SELECT id, name FROM u", [0, 1], True, UPSERTS),  # the row of the old name has to go
         ("SELECT id, name FROM u", [1], True, UPSERTS),
     ],
 )
