@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -44,3 +44,46 @@ class LookupTable(ABC):
         Args:
             columns: those to give, in this order; the keys are among them.
         """
+
+
+FOR_EVER = 2**53
+"""How many milliseconds what was found is good where it does not change."""
+
+
+class RowsLookup(LookupTable):
+    """Rows that do not change, looked up in memory.
+
+    Args:
+        read: gives all rows with the columns of the table; called once in each subtask, by its thread.
+    """
+
+    cache_ms = FOR_EVER
+
+    def __init__(self, read: Callable[[], pa.Table]) -> None:
+        self._read = read
+
+    def reader(self, keys: Sequence[str], columns: Sequence[str]) -> LookupReader:
+        return _RowsReader(self._read, list(keys), list(columns))
+
+
+class _RowsReader(LookupReader):
+    def __init__(self, read: Callable[[], pa.Table], keys: list[str], columns: list[str]) -> None:
+        self._read = read
+        self._keys = keys
+        self._columns = columns
+        self._rows: pa.Table | None = None
+
+    def open(self, runtime_context: Any) -> None:
+        rows = self._read()
+        self._rows = rows.select(self._columns)
+        # Alone, since values of some types cannot go through a join.
+        self._numbered = rows.select(self._keys).append_column(_NUMBER, pa.array(range(rows.num_rows)))
+
+    def lookup(self, keys: pa.RecordBatch) -> pa.Table:
+        assert self._rows is not None
+        asked = pa.table(keys).cast(self._numbered.schema.remove(len(self._keys)), safe=False)
+        found = self._numbered.join(asked, self._keys, join_type="left semi", use_threads=False)
+        return self._rows.take(found[_NUMBER])
+
+
+_NUMBER = "flinkray_number"

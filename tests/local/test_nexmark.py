@@ -12,23 +12,14 @@ from benchmarks.nexmark.events import EventTimes
 from benchmarks.nexmark.program import stream_answer
 from benchmarks.nexmark.queries import QUERIES
 from benchmarks.nexmark.source import NexmarkSource
-from flinkray.errors import SqlUnsupportedError
 from tests.support.jobs import environment
 from tests.support.sql import DATA
 
 ANSWERS: dict[str, list[str] | str] = json.loads((DATA / "nexmark_answers.json").read_text())
 
 
-REFUSED = {"q13": "as of a processing time only a table can be joined that can be asked"}
-"""The queries that are refused, and in which words. One that works is taken out."""
-
-
 @pytest.mark.parametrize("name", [name for name, query in QUERIES.items() if not query.no_answer])
 def test_a_query_of_nexmark_comes_to_the_answer_of_flink(name: str) -> None:
     env = environment()
     events = NexmarkSource(STORED_EVENTS, EventTimes(STORED_PER_SECOND))
-    if name in REFUSED:
-        with pytest.raises(SqlUnsupportedError, match=REFUSED[name]):
-            stream_answer(env, QUERIES[name], events)
-        return
     assert stored(stream_answer(env, QUERIES[name], events)) == ANSWERS[name]

@@ -213,6 +213,33 @@ def test_a_table_of_inserts_refuses_changes_and_names_what_makes_them(
     assert not list(tmp_path.iterdir())
 
 
+def test_a_processing_time_joins_what_a_table_has_for_a_key(env: StreamExecutionEnvironment, tmp_path: Path) -> None:
+    tables = env.tables
+    rows, other = register_rows([*WORDS, (None, 4)]), register_rows([("a", ["x"]), ("b", None), ("a", []), (None, [])])
+    tables.execute_sql(
+        "CREATE TABLE words (word STRING, n BIGINT, at_time AS PROCTIME()) "
+        f"WITH ('connector'='values', 'data-id'='{rows}')"
+    )
+    tables.execute_sql(
+        f"CREATE TABLE tags (k STRING, tags ARRAY<STRING>) WITH ('connector'='values', 'data-id'='{other}')"
+    )
+    (tmp_path / "files.csv").write_text("k,score\na,1\nc,2\n")
+    tables.execute_sql(
+        "CREATE TABLE files (k STRING, score BIGINT) "
+        f"WITH ('connector'='filesystem', 'format'='csv', 'path'='{tmp_path}')"
+    )
+    join = "FOR SYSTEM_TIME AS OF w.at_time AS r ON w.word = r.k"
+    frame = pd.DataFrame({"k": ["a", "d"], "weight": [1.5, 2.5]})
+    for query, found in [
+        (f"SELECT n, tags FROM words AS w JOIN tags {join}", [(1, ["x"]), (1, []), (2, None), (3, ["x"]), (3, [])]),
+        (f"SELECT n, score FROM words AS w JOIN files {join} AND score > 1", [(2, 2), (9, 2)]),
+        (f"SELECT n, weight FROM words AS w JOIN {{frame}} {join}", [(1, 1.5), (3, 1.5)]),
+        (f"SELECT n, score FROM words AS w LEFT JOIN files {join} WHERE n <> 2", [(1, 1), (3, 1), (9, 2), (4, None)]),
+    ]:
+        table = tables.over(query, frame=frame).to_arrow()
+        assert list(zip(*(each.to_pylist() for each in table.columns), strict=True)) == found
+
+
 def test_streams_frames_and_tables_are_read_by_names(env: StreamExecutionEnvironment) -> None:
     stream = env.from_collection([Row(n=1), Row(n=2)])
     env.tables.create_temporary_view("numbers", stream)

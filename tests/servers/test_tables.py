@@ -64,6 +64,11 @@ def test_a_table_of_postgres_is_one_of_sql(tables: TableEnvironment, postgres: P
     assert rows(tables, "SELECT id, many FROM counts") == [(1, 10), (2, 21)]
     tables.execute_sql(f"INSERT INTO counts {CHANGES}")
     assert rows(tables, "SELECT id, many FROM counts") == [(0, 2), (1, 2), (2, 1)]
+    for cache in ("NONE", "PARTIAL"):
+        looked_up = f"counts /*+ OPTIONS('lookup.cache' = '{cache}') */ FOR SYSTEM_TIME AS OF t.p AS c"
+        asked = "(SELECT n, PROCTIME() AS p FROM (VALUES (1), (2), (2), (7), (CAST(NULL AS INT))) AS v(n)) AS t"
+        found = rows(tables, f"SELECT many, n FROM {asked} JOIN {looked_up} ON t.n = c.id")
+        assert found == [(1, 2), (1, 2), (2, 1)]
 
 
 @pytest.mark.postgres

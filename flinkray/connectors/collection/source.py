@@ -12,6 +12,7 @@ from flinkray.batches.batch import Batch
 from flinkray.batches.normalization import normalized_table
 from flinkray.batches.row_codec import RowEncoder
 from flinkray.batches.sizes import data_bytes
+from flinkray.connectors.lookup import LookupTable, RowsLookup
 from flinkray.connectors.source import (
     Boundedness,
     Source,
@@ -72,6 +73,11 @@ class TableSource(Source):
         self.__dict__.update(state, _table=pa.ipc.open_stream(state["_table"]).read_all())
 
     @property
+    def rows(self) -> pa.Table:
+        """All rows."""
+        return self._table
+
+    @property
     def boundedness(self) -> Boundedness:
         return Boundedness.BOUNDED
 
@@ -94,6 +100,21 @@ class TableSource(Source):
         rows = self._table.num_rows
         length = max(1, -(-rows // (1 if parallelism == 1 else _SPLITS_PER_SUBTASK * parallelism)))
         return [RowRange(str(start), start, min(start + length, rows)) for start in range(0, rows, length)]
+
+
+def lookup_of_source(source: TableSource) -> LookupTable | None:
+    """The rows as what can be asked for them by key; None: they are a changelog."""
+    return None if source.is_changelog else RowsLookup(_Rows(source))
+
+
+class _Rows:
+    """Gives the rows of a source, which knows how to travel."""
+
+    def __init__(self, source: TableSource) -> None:
+        self._source = source
+
+    def __call__(self) -> pa.Table:
+        return self._source.rows
 
 
 class _TableReader(SplitListReader[RowRange]):

@@ -144,6 +144,17 @@ class FileSource(Source):
         assert self.output_type is not None
         return _FileReader(context, self._format(), self.output_type.schema, self._declared, self._columns)
 
+    def read_all(self) -> pa.Table:
+        """All rows, read by the calling thread."""
+        prepared = self.prepare()
+        assert isinstance(prepared, FileSource)
+        assert prepared._splits is not None
+        assert prepared._schema is not None
+        alone: Any = _Alone()
+        reader = _FileReader(alone, prepared._format(), prepared._schema, self._declared, self._columns)
+        batches = [data for split, _ in prepared._splits for data, _ in reader._parts(split)]
+        return pa.Table.from_batches(batches, prepared._schema)
+
     def _format(self) -> FileFormat:
         if self._format_name is None:  # once: all files are listed for it
             self._format_name = self._first_format()
@@ -206,6 +217,15 @@ def _named(path: str) -> Iterator[None]:
 
 
 _Split = FileSplit | FileGroup
+
+
+class _Alone:
+    """What a reader needs to know of itself that no task has."""
+
+    operator_name = "lookup"
+    subtask_index = 0
+    parallelism = 1
+    batch_rows = 65_536
 
 
 class _FileReader(SplitListReader[_Split]):

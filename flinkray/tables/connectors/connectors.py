@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from flinkray.connectors.lookup import LookupTable
 from flinkray.connectors.sink import Sink
 from flinkray.connectors.source import Source
 from flinkray.errors import InvalidProgramError, did_you_mean
@@ -32,7 +33,7 @@ CONNECTORS: dict[str, Connector] = {
     "upsert-kafka": kafka.UPSERT_KAFKA,
     "values": in_memory.CONNECTOR,
 }
-_PARALLELISM = "parallelism"
+_PARALLELISM, _LOOKUP = "parallelism", "lookup."
 
 
 def scan(table: Table) -> Transformation:
@@ -49,7 +50,7 @@ def scan(table: Table) -> Transformation:
     _check_metadata(table, connector.readable, options, "reads")
     parallelism = options.whole_number(f"scan.{_PARALLELISM}")
     found = connector.source(table, options)
-    options.check_all_read(but="sink.")
+    options.check_all_read(but=("sink.", _LOOKUP))
     read = PhysicalTransformation(
         name=f"Source: {table.path[2]}",
         factory=SourceFactory(found.source, WatermarkStrategy.no_watermarks()),
@@ -64,6 +65,20 @@ def changes_of(table: Table) -> Changes:
     return INSERTS if connector.changes is None else connector.changes(table, options)
 
 
+def lookup_of(table: Table) -> LookupTable | None:
+    """What can be asked for rows of the table by key; None: it cannot be.
+
+    Raises:
+        InvalidProgramError: as of `scan`.
+    """
+    options, connector = _connector(table)
+    if connector.lookup is None:
+        return None
+    found = connector.lookup(table, options)
+    options.check_all_read(but=("scan.", "sink."))
+    return found
+
+
 def sink_of(table: Table) -> tuple[Sink, int | None]:
     """The sink that takes rows of the table's written columns, and its parallelism; None: the environment's.
 
@@ -76,7 +91,7 @@ def sink_of(table: Table) -> tuple[Sink, int | None]:
     _check_metadata(table, connector.writable, options, "writes")
     parallelism = options.whole_number(f"sink.{_PARALLELISM}")
     sink = connector.sink(table, options)
-    options.check_all_read(but="scan.")
+    options.check_all_read(but=("scan.", _LOOKUP))
     return sink, parallelism
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 
 from msgspec import Struct
 
+from flinkray.connectors.lookup import LookupTable
 from flinkray.connectors.sink import Sink
 from flinkray.connectors.source import Source
 from flinkray.tables.connectors.options import ConnectorOptions
@@ -39,6 +40,8 @@ class Connector(Struct, frozen=True):
     writable: tuple[str, ...] = ()
     changes: Callable[[Table, ConnectorOptions], Changes] | None = None
     """What the rows do that are read; None: they are only added."""
+    lookup: Callable[[Table, ConnectorOptions], LookupTable | None] | None = None
+    """Makes what can be asked for rows by key; None, or gives None: it cannot be asked."""
 
 
 def physical_columns(table: Table) -> tuple[TableColumn, ...]:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
+
 import pyarrow as pa
 
 from flinkray.connectors.files.sink import FileSink
 from flinkray.connectors.files.source import FileSource
+from flinkray.connectors.lookup import LookupTable, RowsLookup
 from flinkray.connectors.sink import Sink
+from flinkray.connectors.source import Source
 from flinkray.tables.connectors.contract import Connector, TableSource, physical_columns
 from flinkray.tables.connectors.options import ConnectorOptions
 from flinkray.tables.plans.tables import Table
@@ -46,4 +51,14 @@ def _sink(table: Table, options: ConnectorOptions) -> Sink:
     return FileSink(path, file_format, prefix=options.text("sink.file-prefix", "part"))
 
 
-CONNECTOR = Connector(_source, _sink)
+def _lookup(table: Table, options: ConnectorOptions) -> LookupTable:
+    source = _source(table, options).source.prepare()
+    return RowsLookup(partial(_read, source, [column.name for column in physical_columns(table)]))
+
+
+def _read(source: Source, names: Sequence[str]) -> pa.Table:
+    assert isinstance(source, FileSource)
+    return source.read_all().rename_columns(list(names))
+
+
+CONNECTOR = Connector(_source, _sink, lookup=_lookup)

@@ -7,8 +7,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from flinkray.connectors.collection.source import CollectionSource
+from flinkray.connectors.collection.source import CollectionSource, lookup_of_source
 from flinkray.connectors.collection.source import TableSource as ArrowTableSource
+from flinkray.connectors.lookup import LookupTable
 from flinkray.errors import did_you_mean
 from flinkray.tables.connectors.contract import Connector, TableSource, physical_columns
 from flinkray.tables.connectors.options import ConnectorOptions
@@ -57,4 +58,10 @@ def _changes(_table: Table, options: ConnectorOptions) -> Changes:
     return Changes(updates=True, deletes=True) if is_changelog else INSERTS
 
 
-CONNECTOR = Connector(_source, changes=_changes)
+def _lookup(table: Table, options: ConnectorOptions) -> LookupTable | None:
+    source = _source(table, options).source
+    assert isinstance(source, ArrowTableSource)
+    return lookup_of_source(source)
+
+
+CONNECTOR = Connector(_source, changes=_changes, lookup=_lookup)

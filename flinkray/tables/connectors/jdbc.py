@@ -5,6 +5,8 @@ from __future__ import annotations
 from urllib.parse import quote
 
 from flinkray.connectors.delivery_guarantee import DeliveryGuarantee
+from flinkray.connectors.lookup import FOR_EVER, LookupTable
+from flinkray.connectors.postgres.lookup_table import PostgresTable
 from flinkray.connectors.postgres.sink import PostgresSink
 from flinkray.connectors.postgres.source import PostgresSource
 from flinkray.connectors.sink import Sink
@@ -13,6 +15,8 @@ from flinkray.tables.connectors.options import ConnectorOptions
 from flinkray.tables.plans.tables import Table
 
 _JDBC = "jdbc:"
+_MOST_ROWS = 2**62
+"""Where nothing says how many rows are cached."""
 
 
 def _uri(options: ConnectorOptions) -> str:
@@ -48,4 +52,13 @@ def _sink(table: Table, options: ConnectorOptions) -> Sink:
     )
 
 
-CONNECTOR = Connector(_source, _sink)
+def _lookup(_table: Table, options: ConnectorOptions) -> LookupTable:
+    cached = options.one_of("lookup.cache", ("NONE", "PARTIAL"), "NONE") == "PARTIAL"
+    expiry = options.millis("lookup.partial-cache.expire-after-write", FOR_EVER)
+    rows = options.whole_number("lookup.partial-cache.max-rows", _MOST_ROWS)
+    assert expiry is not None
+    assert rows is not None
+    return PostgresTable(_uri(options), options.required("table-name"), expiry if cached else 0, rows)
+
+
+CONNECTOR = Connector(_source, _sink, lookup=_lookup)

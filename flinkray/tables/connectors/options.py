@@ -109,11 +109,11 @@ class ConnectorOptions:
         if self.has(key):
             raise self.fail(f"option {key!r}: {why}")
 
-    def check_all_read(self, but: str) -> None:
+    def check_all_read(self, but: tuple[str, ...]) -> None:
         """Raise unless the connector knows all options that are given.
 
         Args:
-            but: what keys begin with that are for the other direction: of sinks where the table is read.
+            but: what keys begin with that are for other uses of the table: of sinks where it is read.
         """
         for key in self._options:
             if key != CONNECTOR and key not in self._known and not key.startswith(but):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 from msgspec.structs import replace
 
+from flinkray.connectors.lookup import LookupTable
 from flinkray.tables.catalog import UserFunction
 from flinkray.tables.lowering.contract import TableOptions, Unexecutable
 from flinkray.tables.lowering.lowering import PlanLowering
@@ -47,7 +48,7 @@ class ProgramLowering(PlanLowering):
     """Makes the transformations of plans in which functions of the user's are called.
 
     Args:
-        streams: as of `Lowering`; what operators of the user's functions give is added to them.
+        streams, lookups: as of `Lowering`; what operators of the user's functions give is added to the streams.
         find: gives the function of a name.
     """
 
@@ -56,8 +57,9 @@ class ProgramLowering(PlanLowering):
         streams: dict[TablePath, Transformation],
         find: FindFunction,
         options: TableOptions | None = None,
+        lookups: Mapping[TablePath, LookupTable] | None = None,
     ) -> None:
-        super().__init__(streams, options)
+        super().__init__(streams, options, lookups)
         self._find = find
         self._tables = streams
 

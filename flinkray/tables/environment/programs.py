@@ -6,10 +6,11 @@ from collections.abc import Callable, Mapping
 
 from msgspec.structs import replace
 
+from flinkray.connectors.lookup import LookupTable
 from flinkray.connectors.sink import Sink
 from flinkray.errors import InvalidProgramError, SqlUnsupportedError, SqlValidationError
 from flinkray.tables.catalog import Catalog
-from flinkray.tables.connectors.connectors import changes_of, scan, sink_of
+from flinkray.tables.connectors.connectors import changes_of, lookup_of, scan, sink_of
 from flinkray.tables.environment.function_lowering import ProgramLowering
 from flinkray.tables.lowering.contract import TableOptions, Unexecutable
 from flinkray.tables.lowering.ranks import for_upserts
@@ -42,7 +43,8 @@ class Program:
         self._tables: dict[TablePath, Transformation] = {}
         self._scanned: dict[Table, Table] = {}
         """What each table of a plan is in this job."""
-        self._lowering = ProgramLowering(self._tables, lambda name: catalog.function((name,)), options)
+        self._lookups: dict[TablePath, LookupTable] = {}
+        self._lowering = ProgramLowering(self._tables, lambda name: catalog.function((name,)), options, self._lookups)
 
     def rows(
         self, plan: Plan, statement: Node, sql: str, lower: Callable[[Plan], Transformation] | None = None
@@ -83,6 +85,9 @@ class Program:
             path = (*table.path[:2], f"{table.path[2]} {others + 1}") if others else table.path
             self._scanned[table] = replace(table, path=path, changes=changes_of(table))
             self._tables[path] = scan(table)
+            lookup = lookup_of(table)
+            if lookup is not None:
+                self._lookups[path] = lookup
         return self._scanned[table]
 
     def insert(self, plan: Insert, statement: Node, sql: str) -> PhysicalTransformation:
@@ -147,8 +152,8 @@ class Program:
         raise Unexecutable(
             rows,
             f"it {done} rows, and table {table.path[2]!r} takes rows that are only added. Write into a table that "
-            "takes changes, such as one of 'upsert-kafka', 'jdbc' or 'redis' with a PRIMARY KEY; or make results final, with "
-            "windows or in batch mode",
+            "takes changes, such as one of 'upsert-kafka', 'jdbc' or 'redis' with a PRIMARY KEY; or make results "
+            "final, with windows or in batch mode",
         )
 
 

@@ -7,12 +7,13 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
+from flinkray.connectors.collection.source import TableSource, lookup_of_source
 from flinkray.connectors.lookup import LookupTable
 from flinkray.tables.plans.changelogs import changes_of, final_changes, inputs_need_before
 from flinkray.tables.plans.expressions import Plan
 from flinkray.tables.plans.nodes import Scan
 from flinkray.tables.plans.tables import TablePath
-from flinkray.transformations.operator_factories import TableFactory
+from flinkray.transformations.operator_factories import SourceFactory, TableFactory
 from flinkray.transformations.partitioning import GlobalPartitioner, KeyGroupPartitioner
 from flinkray.transformations.transformation import (
     PartitionTransformation,
@@ -55,7 +56,7 @@ class Lowering(ABC):
 
     Args:
         streams: of the tables that the plans read; they have the columns of the table by its names.
-        lookups: of the tables that can be asked for rows by key.
+        lookups: of the tables that can be asked for rows by key; streams of rows in memory can be, too.
     """
 
     def __init__(
@@ -66,7 +67,7 @@ class Lowering(ABC):
     ) -> None:
         self.options = options or TableOptions()
         self._streams = streams
-        self._lookups = lookups or {}
+        self._lookups = {} if lookups is None else lookups
         self._made: dict[tuple[Plan, bool], Transformation] = {}
 
     def of(self, plan: Plan, before: bool = True) -> Transformation:
@@ -94,7 +95,9 @@ class Lowering(ABC):
 
     def lookup(self, scan: Scan) -> LookupTable | None:
         """What asks a table for its rows by key; None: it cannot be asked."""
-        return None if scan.hints else self._lookups.get(scan.table.path)
+        if scan.hints:
+            return None
+        return self._lookups.get(scan.table.path) or _in_memory(self._streams[scan.table.path])
 
     def changes(self, plan: Plan, before: bool = True) -> Changes:
         """The changes that the rows of `of(plan, before)` make."""
@@ -143,6 +146,14 @@ class Lowering(ABC):
             input_transformations=tuple(map(keyed, inputs, selectors)),
             keys=tuple(selectors),
         )
+
+
+def _in_memory(stream: Transformation) -> LookupTable | None:
+    """The rows of a stream that this process has as a table, as what can be asked for them by key."""
+    factory = stream.factory if isinstance(stream, PhysicalTransformation) else None
+    if not isinstance(factory, SourceFactory) or not isinstance(factory.source, TableSource):
+        return None
+    return lookup_of_source(factory.source)
 
 
 def to_one(rows: Transformation) -> Transformation:

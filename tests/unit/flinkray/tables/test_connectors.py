@@ -9,7 +9,7 @@ import pytest
 
 from flinkray import InvalidProgramError, StreamExecutionEnvironment
 from flinkray.connectors.delivery_guarantee import DeliveryGuarantee
-from flinkray.tables.connectors.connectors import changes_of, scan, sink_of
+from flinkray.tables.connectors.connectors import changes_of, lookup_of, scan, sink_of
 from flinkray.tables.plans.tables import Table
 from flinkray.transformations.transformation import PhysicalTransformation
 
@@ -101,6 +101,17 @@ def test_a_sink_has_the_guarantee_and_key_that_the_table_says() -> None:
     made = sink(found)
     assert made._key == ("id",)
     assert made._uri == "postgresql://me:p%40ss@h:1/d"
+
+
+def test_a_table_that_is_looked_up_keeps_what_it_found_as_its_options_say() -> None:
+    cached = "'lookup.cache'='PARTIAL','lookup.partial-cache.expire-after-write'='2 s'"
+    found = lookup_of(table("n INT", f"{JDBC},{cached},'lookup.partial-cache.max-rows'='7'"))
+    assert found is not None
+    assert (found.cache_ms, found.cache_rows) == (2_000, 7)
+    assert getattr(lookup_of(table("n INT", JDBC)), "cache_ms", None) == 0
+    assert lookup_of(table("n INT", f"{KAFKA},'format'='json'")) is None
+    with pytest.raises(InvalidProgramError, match="did you mean 'lookup.cache'".replace(".", r"\.")):
+        lookup_of(table("n INT", f"{JDBC},'lookup.cach'='NONE'"))
 
 
 def test_options_of_the_other_direction_are_left_to_it() -> None:
