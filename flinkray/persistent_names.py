@@ -19,6 +19,7 @@ NAMES = {
     "AbandonedFiles@1": "flinkray.connectors.files.commits:AbandonedFiles",
     "FileCommittable@1": "flinkray.connectors.files.commits:FileCommittable",
     "FileSplit@1": "flinkray.connectors.files.formats:FileSplit",
+    "MonitoredFiles@1": "flinkray.connectors.files.monitoring:MonitoredFiles",
     "FileGroup@1": "flinkray.connectors.files.small_files:FileGroup",
     "SinkFunctionSink@1": "flinkray.connectors.functions.sink:SinkFunctionSink",
     "HybridSplit@1": "flinkray.connectors.hybrid.messages:HybridSplit",

@@ -6,6 +6,7 @@ import fnmatch
 import posixpath
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from pyarrow import fs
 
@@ -14,6 +15,15 @@ from flinkray.errors import InvalidProgramError
 
 PathLike = str | Path
 _WILDCARDS = frozenset("*?[")
+
+
+class FoundFile(NamedTuple):
+    """A file that is there: its bytes (None: not known), and when it was changed last (ns; 0: not known)."""
+
+    filesystem: fs.FileSystem
+    path: str
+    size: int | None
+    mtime_ns: int
 
 
 def resolve(path: PathLike, filesystem: fs.FileSystem | None) -> tuple[fs.FileSystem, str]:
@@ -34,14 +44,21 @@ def list_files(paths: Sequence[PathLike], filesystem: fs.FileSystem | None) -> l
     """
     files: list[tuple[fs.FileSystem, str, int]] = []
     for path in paths:
-        system, inside = resolve(path, filesystem)
-        found = _at(system, inside)
-        if not found and _WILDCARDS & set(inside):
-            found = _matching(system, inside)
+        found = find_files(path, filesystem)
         if not found:
             raise InvalidProgramError(f"there is no file at {str(path)!r}")
-        files.extend((system, info.path, info.size or 0) for info in sorted(found, key=lambda info: str(info.path)))
+        files.extend((file.filesystem, file.path, file.size or 0) for file in found)
     return files
+
+
+def find_files(path: PathLike, filesystem: fs.FileSystem | None) -> list[FoundFile]:
+    """What `list_files` lists for one path, and nothing where there is no file."""
+    system, inside = resolve(path, filesystem)
+    found = _at(system, inside)
+    if not found and _WILDCARDS & set(inside):
+        found = _matching(system, inside)
+    files = (FoundFile(system, info.path, info.size, info.mtime_ns or 0) for info in found)
+    return sorted(files, key=lambda file: file.path)
 
 
 def _at(system: fs.FileSystem, path: str) -> list[fs.FileInfo]:

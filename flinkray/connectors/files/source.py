@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -23,7 +25,8 @@ from flinkray.connectors.files.formats import (
     refuse_ambiguous,
 )
 from flinkray.connectors.files.inferred_types import filled, has_unknown, unknown_as_text
-from flinkray.connectors.files.paths import PathLike, list_files
+from flinkray.connectors.files.monitoring import FileMonitor, MonitoredFiles
+from flinkray.connectors.files.paths import FoundFile, PathLike, find_files, list_files
 from flinkray.connectors.files.small_files import FileGroup, grouped
 from flinkray.connectors.formats.json_lines import MissingColumnError
 from flinkray.connectors.formats.nested_columns import retyped
@@ -39,6 +42,7 @@ from flinkray.connectors.source import (
 from flinkray.connectors.split_list import SplitListEnumerator, SplitListReader
 from flinkray.errors import InvalidProgramError, RecordError, UnknownColumnError, did_you_mean, operator_label
 from flinkray.functions.type_hints import record_type
+from flinkray.time.durations import Duration, to_millis
 from flinkray.types.records import RecordType
 
 log = logging.getLogger(__name__)
@@ -66,6 +70,10 @@ class FileSource(Source):
         columns: read only these.
         delimiter: of CSV, whose fields are null where they are empty, or NA or the like, and not quoted.
         filesystem: a pyarrow filesystem for paths within it, for example one with credentials.
+        monitor: how often to look for new files, for ever; None: the files that are there at the start, and no others.
+            Each file is read once, also across restarts, the oldest first. It is read as soon as it is seen, so write
+            it under a hidden name, or one that ends with .tmp, and rename it. Where none is there at the start,
+            `format` and `schema` have to be given.
     """
 
     def __init__(
@@ -76,6 +84,7 @@ class FileSource(Source):
         columns: Sequence[str] | None = None,
         delimiter: str = ",",
         filesystem: fs.FileSystem | None = None,
+        monitor: Duration | None = None,
     ) -> None:
         self._paths = [paths] if isinstance(paths, PathLike) else list(paths)
         if not self._paths:
@@ -89,6 +98,9 @@ class FileSource(Source):
         self._columns = columns
         self._delimiter = delimiter
         self._filesystem = filesystem
+        self._monitor_ms = None if monitor is None else to_millis(monitor, "FileSource(monitor=...)")
+        if self._monitor_ms == 0:
+            raise ValueError("FileSource(monitor=...) is the time between two listings, and at least 1 ms")
         self._fields: frozenset[str] | None = None
         """What is read of the columns; None: all."""
         self._schema: pa.Schema | None = None
@@ -97,7 +109,7 @@ class FileSource(Source):
 
     @property
     def boundedness(self) -> Boundedness:
-        return Boundedness.BOUNDED
+        return Boundedness.BOUNDED if self._monitor_ms is None else Boundedness.UNBOUNDED
 
     @property
     def output_type(self) -> RecordType | None:
@@ -108,37 +120,47 @@ class FileSource(Source):
 
     def prepare(self) -> Source:
         """The source with its files listed and cut into splits, as they are now."""
-        prepared = self._copy()
+        prepared = copy.copy(self)
         prepared._schema = self.output_type.schema if self.output_type else None
         format = prepared._format()
-        prepared._splits = []
-        for system, path, size in list_files(self._paths, self._filesystem):
-            with _named(path):
-                parts = format.splits(system, path, size)
-            for start, stop in parts:
-                split = FileSplit(f"{path}#{start}", path, system, start, stop)
-                prepared._splits.append((split, size if size and len(parts) == 1 else None))
+        if self._monitor_ms is None:
+            files = list_files(self._paths, self._filesystem)
+            prepared._splits = [split for file in files for split in _cut(format, *file)]
         return prepared
 
     def reading(self, fields: frozenset[str]) -> Source:
         """Of Parquet, whose columns and fields of rows lie apart, the rest is not decoded."""
-        other = self._copy()
+        other = copy.copy(self)
         other._fields = fields
         return other
 
-    def _copy(self) -> FileSource:
-        other = FileSource(
-            self._paths, self._format_name, self._declared, self._columns, self._delimiter, self._filesystem
-        )
-        other._fields = self._fields
-        return other
-
     def create_enumerator(self, context: SplitEnumeratorContext, restored: Any = None) -> SplitEnumerator:
+        if self._monitor_ms is not None:
+            return self._monitor(context, self._monitor_ms, restored)
         if restored is not None:
-            return SplitListEnumerator(context, restored)
+            return SplitListEnumerator(context, restored.waiting if isinstance(restored, MonitoredFiles) else restored)
         if self._splits is None:
             return self.prepare().create_enumerator(context)
         return SplitListEnumerator(context, grouped(self._splits, context.parallelism))
+
+    def _monitor(self, context: SplitEnumeratorContext, interval_ms: int, restored: Any) -> FileMonitor:
+        if restored is not None and not isinstance(restored, MonitoredFiles):
+            raise InvalidProgramError(
+                "FileSource(monitor=...) is restored from a source without it, which does not know the files that it "
+                "has read; give it another uid, and files that it is to read"
+            )
+        places = [partial(find_files, path, self._filesystem) for path in self._paths]
+        format = self._format()
+
+        def cut(file: FoundFile) -> list[tuple[FileSplit, int | None]] | None:
+            try:
+                return _cut(format, file.filesystem, file.path, file.size or 0)
+            except InvalidProgramError as error:
+                if isinstance(error.__cause__, FileNotFoundError):
+                    return None
+                raise
+
+        return FileMonitor(context, places, cut, interval_ms, restored)
 
     def create_reader(self, context: SourceReaderContext) -> SourceReader:
         assert self.output_type is not None
@@ -205,6 +227,14 @@ class FileSource(Source):
             return schema
         wanted = set(self._columns)
         return pa.schema([field for field in schema if field.name in wanted])
+
+
+def _cut(format: FileFormat, system: fs.FileSystem, path: str, size: int) -> list[tuple[FileSplit, int | None]]:
+    """The splits of a file, each with its bytes where it is the whole file and its size is known."""
+    with _named(path):
+        parts = format.splits(system, path, size)
+    of_whole = size if size and len(parts) == 1 else None
+    return [(FileSplit(f"{path}#{start}", path, system, start, stop), of_whole) for start, stop in parts]
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""`filesystem`: files of a path, read once, or written."""
+"""`filesystem`: files of a path, read, or written."""
 
 from __future__ import annotations
 
@@ -35,13 +35,15 @@ def _format(table: Table, options: ConnectorOptions) -> str:
 
 def _source(table: Table, options: ConnectorOptions) -> TableSource:
     path, file_format = options.required("path"), _format(table, options)
-    options.refuse("source.monitor-interval", "files that appear later are not seen: a table of files is read once")
+    monitor = options.millis("source.monitor-interval")
+    if monitor == 0:
+        raise options.fail("option 'source.monitor-interval' is at least 1 ms")
     delimiter = options.text("csv.field-delimiter", ",") if file_format == "csv" else ","
     columns = physical_columns(table)
     if file_format == "text":
-        return TableSource(FileSource(path, "text"), {columns[0].name: "value"})
+        return TableSource(FileSource(path, "text", monitor=monitor), {columns[0].name: "value"})
     schema = pa.schema([pa.field(column.name, to_arrow(column.type)) for column in columns])
-    return TableSource(FileSource(path, file_format, schema, delimiter=delimiter))
+    return TableSource(FileSource(path, file_format, schema, delimiter=delimiter, monitor=monitor))
 
 
 def _sink(table: Table, options: ConnectorOptions) -> Sink:

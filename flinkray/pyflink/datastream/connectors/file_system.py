@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NoReturn
-
 from flinkray.connectors.files import source as file_source
 from flinkray.connectors.files.paths import PathLike
-from flinkray.errors import InvalidProgramError
 from flinkray.pyflink.common.serialization import BulkWriterFactory
 from flinkray.pyflink.datastream.connectors.file_sink import (
     BucketAssigner,
@@ -18,6 +15,7 @@ from flinkray.pyflink.datastream.connectors.file_sink import (
 )
 from flinkray.pyflink.datastream.connectors.stream_formats import BulkFormat, FileFormat, StreamFormat
 from flinkray.pyflink.unavailable import unavailable
+from flinkray.time.durations import Duration
 
 __all__ = [
     "BucketAssigner",
@@ -78,16 +76,17 @@ class FileSourceBuilder:
     def __init__(self, format: FileFormat, paths: tuple[PathLike, ...]) -> None:
         self._format = format
         self._paths = paths
+        self._monitor: Duration | None = None
 
     def process_static_file_set(self) -> FileSourceBuilder:
-        """The files that are there when the program starts, which is what this source reads anyway."""
+        """The files that are there when the program starts, and no others."""
+        self._monitor = None
         return self
 
-    def monitor_continuously(self, discovery_interval: object) -> NoReturn:
-        raise InvalidProgramError(
-            "files that appear while the job runs are not read: FileSource reads those that are there when it starts; "
-            "run a job for each set of files, or write a Source of your own (flinkray.Source)"
-        )
+    def monitor_continuously(self, discovery_interval: Duration) -> FileSourceBuilder:
+        """New files are looked for after each interval, for ever."""
+        self._monitor = discovery_interval
+        return self
 
     def set_file_enumerator(self, file_enumerator: FileEnumeratorProvider) -> FileSourceBuilder:
         return self
@@ -98,5 +97,5 @@ class FileSourceBuilder:
     def build(self) -> file_source.FileSource:
         format = self._format
         if format.source is not None:
-            return format.source(self._paths)
-        return file_source.FileSource(self._paths, format.name, format.schema)
+            return format.source(self._paths, self._monitor)
+        return file_source.FileSource(self._paths, format.name, format.schema, monitor=self._monitor)

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from flinkray.connectors.files.paths import PathLike
 from flinkray.connectors.files.source import FileSource
+from flinkray.time.durations import Duration
 
 
 @dataclass(frozen=True)
@@ -17,8 +18,9 @@ class FileFormat:
 
     name: str
     schema: pa.Schema | None = None
-    source: Callable[[Sequence[PathLike]], FileSource] | None = None
-    """Makes the source of paths; None: a FileSource of that name and these columns."""
+    source: Callable[[Sequence[PathLike], Duration | None], FileSource] | None = None
+    """Makes the source of paths, which are looked at again after each interval, if any; None: a FileSource of that name
+    and these columns."""
 
 
 class StreamFormat(FileFormat):

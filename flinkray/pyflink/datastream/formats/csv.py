@@ -18,6 +18,7 @@ from flinkray.pyflink.common.typeinfo import TypeInformation
 from flinkray.pyflink.datastream.connectors.stream_formats import StreamFormat
 from flinkray.pyflink.datastream.formats.csv_files import CsvSchemaSource, csv_lines, quoted
 from flinkray.pyflink.datastream.formats.csv_schema import CsvSchema, CsvSchemaBuilder
+from flinkray.time.durations import Duration
 from flinkray.types.records import Kind, RecordType
 from flinkray.types.rows import Row
 
@@ -53,8 +54,8 @@ class CsvBulkWriters:
         return BulkWriterFactory("csv", None if schema is None else record_type(schema).schema.remove_metadata())
 
 
-def _source(schema: CsvSchema, paths: Sequence[PathLike]) -> FileSource:
-    return CsvSchemaSource(paths, schema)
+def _source(schema: CsvSchema, paths: Sequence[PathLike], monitor: Duration | None) -> FileSource:
+    return CsvSchemaSource(paths, monitor, schema)
 
 
 class _Builder:

@@ -15,9 +15,9 @@ from flinkray.batches.value_columns import to_values
 from flinkray.connectors.files import source as file_source
 from flinkray.connectors.files.formats import CsvFiles, FileSplit, open_stream, read_by_blocks
 from flinkray.connectors.files.paths import PathLike
-from flinkray.connectors.source import Source
 from flinkray.pyflink.datastream.formats.csv_schema import CsvSchema
 from flinkray.pyflink.texts import java_text
+from flinkray.time.durations import Duration
 from flinkray.types.records import SCALAR_COLUMN, Kind
 
 _LONGEST_CHECKED = 24
@@ -27,16 +27,9 @@ _LONGEST_CHECKED = 24
 class CsvSchemaSource(file_source.FileSource):
     """The rows of CSV files with the columns of a CsvSchema."""
 
-    def __init__(self, paths: Sequence[PathLike], schema: CsvSchema) -> None:
-        super().__init__(paths, "csv", schema.schema, delimiter=schema.separator)
+    def __init__(self, paths: Sequence[PathLike], monitor: Duration | None, schema: CsvSchema) -> None:
+        super().__init__(paths, "csv", schema.schema, delimiter=schema.separator, monitor=monitor)
         self._csv_schema = schema
-
-    def prepare(self) -> Source:
-        listed = super().prepare()
-        assert isinstance(listed, file_source.FileSource)
-        prepared = CsvSchemaSource(self._paths, self._csv_schema)
-        prepared._schema, prepared._splits = listed._schema, listed._splits
-        return prepared
 
     def _format(self) -> CsvSchemaFiles:
         return CsvSchemaFiles(self._csv_schema)

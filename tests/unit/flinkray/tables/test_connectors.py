@@ -18,6 +18,7 @@ def sink(found: Table) -> Any:
     return sink_of(found)[0]
 
 
+CSV = "'connector'='filesystem','path'='x','format'='csv'"
 KAFKA = "'connector'='kafka','topic'='t','properties.bootstrap.servers'='h:1'"
 UPSERT = "'connector'='upsert-kafka','topic'='t','properties.bootstrap.servers'='h:1'"
 CDC = "'connector'='postgres-cdc','hostname'='h','username'='m','password'='p@','database-name'='d','table-name'='T'"
@@ -49,6 +50,8 @@ def table(columns: str, options: str) -> Table:
         ("n INT", "'connector'='filesystem','format'='csv'", "option 'path' is missing"),
         ("n INT", "'connector'='filesystem','path'='x','format'='orc'", "format 'orc' cannot be read"),
         ("n INT", "'connector'='filesystem','path'='x','format'='raw'", "one column, which is STRING"),
+        ("n INT", f"{CSV},'source.monitor-interval'='soon'", "'source.monitor-interval' cannot take 'soon'"),
+        ("n INT", f"{CSV},'source.monitor-interval'='0'", "is at least 1 ms"),
         ("n INT", f"{KAFKA}", "option 'format' is missing"),
         ("n INT", f"{KAFKA},'format'='json'", "'group-offsets', which needs 'properties.group.id'"),
         ("n INT", f"{KAFKA},'format'='jso'", "did you mean 'json'"),
@@ -119,4 +122,4 @@ def test_options_of_the_other_direction_are_left_to_it() -> None:
     assert sink(table("n INT", both)).parts.topic == "t"
     assert scan(table("n INT", both)).name == "Source: t"
     with pytest.raises(InvalidProgramError, match="written with commas"):
-        sink(table("n INT", "'connector'='filesystem','path'='x','format'='csv','csv.field-delimiter'=';'"))
+        sink(table("n INT", f"{CSV},'csv.field-delimiter'=';'"))
