@@ -93,6 +93,22 @@ def test_rows_come_with_what_they_do_and_go_into_files(env: StreamExecutionEnvir
         ]
 
 
+def test_directories_are_named_by_the_columns_that_a_table_is_partitioned_by(
+    env: StreamExecutionEnvironment, tmp_path: Path
+) -> None:
+    for format in ("csv", "raw"):
+        env.tables.execute_sql(
+            f"CREATE TABLE {format}_files (born DATE, line STRING) PARTITIONED BY (born) "
+            f"WITH ('connector' = 'filesystem', 'format' = '{format}', 'path' = '{tmp_path / format}')"
+        )
+        values = "(DATE '2024-01-01', 'a'), (CAST(NULL AS DATE), 'b')"
+        env.tables.execute_sql(f"INSERT INTO {format}_files VALUES {values}").wait(60_000)
+        names = sorted(each.name for each in (tmp_path / format).iterdir())
+        assert names == ["born=2024-01-01", "born=__DEFAULT_PARTITION__"]
+        rows = env.tables.sql_query(f"SELECT * FROM {format}_files").to_arrow().sort_by("line")
+        assert rows.to_pydict() == {"born": [pd.Timestamp("2024-01-01").date(), None], "line": ["a", "b"]}
+
+
 def test_the_print_connector_shows_rows_as_flink_does(
     env: StreamExecutionEnvironment, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -71,11 +71,15 @@ class FileNames:
         self._files = 0
         self._is_object_store = _is_object_store(system)
 
-    def next(self) -> tuple[str, FileCommittable]:
-        """The path at which the next file is written, and the names that it has once it is complete."""
+    def next(self, partition: str = "") -> tuple[str, FileCommittable]:
+        """The path at which the next file is written, and the names that it has once it is complete.
+
+        Args:
+            partition: the directory that it is moved to when it is committed, below the sink's; "": that itself.
+        """
         name = f"{self._stem}-{self._files}{self._suffix}"
         self._files += 1
-        committable = FileCommittable(self._path(f".{name}.pending"), self._path(name))
+        committable = FileCommittable(self._path(f".{name}.pending"), self._path(posixpath.join(partition, name)))
         if self._is_object_store:
             return committable.hidden, committable
         return self._path(f".{name}.{self._submission}-{self._context.subtask_index}.inprogress"), committable
@@ -122,6 +126,9 @@ class FileCommitter(Committer):
     def _is_moved(self, committable: FileCommittable) -> bool:
         """Whether the file is where it belongs: now, or since an earlier commit."""
         if _exists(self._filesystem, committable.hidden):
+            directory = posixpath.dirname(committable.final)
+            if directory != posixpath.dirname(committable.hidden):
+                self._filesystem.create_dir(directory, recursive=True)
             try:
                 self._filesystem.move(committable.hidden, committable.final)
                 return True

@@ -6,6 +6,7 @@ import contextlib
 import copy
 import uuid
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -19,10 +20,11 @@ from flinkray.batches.sizes import data_bytes
 from flinkray.connectors.committer import Committer
 from flinkray.connectors.delivery_guarantee import DeliveryGuarantee
 from flinkray.connectors.files.commits import AbandonedFiles, FileCommittable, FileCommitter, FileNames, delete_file
+from flinkray.connectors.files.partitions import DEFAULT_PARTITION, Partitions, by_partition
 from flinkray.connectors.files.paths import PathLike, resolve
 from flinkray.connectors.formats.json_lines import to_json_lines
 from flinkray.connectors.sink import Sink, SinkWriter, SinkWriterContext
-from flinkray.errors import InvalidProgramError, TypeMismatchError, did_you_mean, operator_label
+from flinkray.errors import InvalidProgramError, TypeMismatchError, UnknownColumnError, did_you_mean, operator_label
 from flinkray.types.nested import with_items
 from flinkray.types.records import Kind
 
@@ -32,6 +34,8 @@ _MOST_OF_FEW_ROWS = 64
 """So many small batches may wait for their row group one by one before they are coalesced."""
 _MOST_OPEN = 4
 """The most files that a subtask writes at a time, each with a row group in memory."""
+_MOST_OPEN_PARTITIONS = 64
+"""The same where each directory has files of its own, whose row groups fill slower."""
 _REFUSALS = (pa.ArrowException, OSError, TypeError, ValueError)
 """The errors of the writers for a value or type that their format does not have."""
 _WAYS_OUT = {
@@ -63,6 +67,9 @@ class FileSink(Sink):
         prefix: what file names begin with.
         filesystem: a pyarrow filesystem for a path within it.
         suffix: what file names end with; None: a dot and the format.
+        partition_by: columns that name directories, `dt=2024-01-01/hour=3` as Hive writes them, and are not in the
+            files. Each subtask writes to 64 directories at a time: where there are more, let rows come keyed by them.
+        default_partition: the value in such a name for null and empty text; both are read back as null.
     """
 
     def __init__(
@@ -72,6 +79,8 @@ class FileSink(Sink):
         prefix: str = "part",
         filesystem: fs.FileSystem | None = None,
         suffix: str | None = None,
+        partition_by: Sequence[str] = (),
+        default_partition: str = DEFAULT_PARTITION,
     ) -> None:
         if format not in _WRITERS:
             raise InvalidProgramError(
@@ -85,6 +94,7 @@ class FileSink(Sink):
         self._format = format
         self._prefix = prefix
         self._suffix = f".{format}" if suffix is None else suffix
+        self._partitions = Partitions(tuple(partition_by), default_partition)
         self._submission = ""
 
     def prepare(self) -> Sink:
@@ -101,7 +111,7 @@ class FileSink(Sink):
                 f"there is a file there, or above it; name another directory ({error})"
             ) from error
         names = FileNames(self._filesystem, self._directory, self._prefix, self._suffix, self._submission, context)
-        return _FileWriter(self._filesystem, names, self._format, context)
+        return _FileWriter(self._filesystem, names, self._format, self._partitions, context)
 
     @property
     def delivery_guarantee(self) -> DeliveryGuarantee:
@@ -114,13 +124,22 @@ class FileSink(Sink):
 class _FileWriter(SinkWriter):
     """Writes the hidden files of one subtask, and prepares them for their commit with each checkpoint."""
 
-    def __init__(self, system: fs.FileSystem, names: FileNames, format: str, context: SinkWriterContext) -> None:
+    def __init__(
+        self,
+        system: fs.FileSystem,
+        names: FileNames,
+        format: str,
+        partitions: Partitions,
+        context: SinkWriterContext,
+    ) -> None:
         self._filesystem = system
         self._names = names
         self._format = format
+        self._partitions = partitions
+        self._most_open = _MOST_OPEN_PARTITIONS if partitions.columns else _MOST_OPEN
         self._context = context
         self._open: list[_OpenFile] = []
-        """The files that are being written, one per schema; the one that was written to last is the last."""
+        """The files that are being written, one per directory and schema; the one written to last comes last."""
         self._complete: list[_OpenFile] = []
         self._abandoned = names.abandoned()
         self._has_ended = False
@@ -133,14 +152,38 @@ class _FileWriter(SinkWriter):
                 f"{operator_label(self._context.operator_name)}: {self._format} files have columns, and these rows are "
                 "Python objects; map them to rows, tuples or numbers first"
             )
+        columns = self._partitions.columns
+        if not columns:
+            self._check_is_scalar(batch)
+            self._write("", batch.data)
+            return
+        self._check_partitions(batch.data)
+        for partition, rows in by_partition(batch.data, self._partitions):
+            self._write(partition, rows)
+
+    def _check_is_scalar(self, batch: Batch) -> None:
         if self._format == "text" and batch.kind is not Kind.SCALAR:
             raise TypeMismatchError(
                 f"{operator_label(self._context.operator_name)}: text files have one value per line, and these rows "
                 f"have the columns {batch.data.schema.names}; map them to text first, or write csv or json"
             )
-        data = batch.data
-        if not self._open or not self._open[-1].schema.equals(data.schema):
-            self._open.append(self._file_for(data))
+
+    def _check_partitions(self, data: pa.RecordBatch) -> None:
+        columns, names = self._partitions.columns, data.schema.names
+        where = f"{operator_label(self._context.operator_name)}: FileSink(partition_by=...)"
+        for column in columns:
+            if names.count(column) != 1:
+                raise UnknownColumnError(column, names, where)
+        if len(names) == len(columns) or (self._format == "text" and len(names) != len(columns) + 1):
+            wanted = "one column" if self._format == "text" else "at least one column"
+            raise TypeMismatchError(
+                f"{where} leaves {len(names) - len(columns)} of the columns {names}, and {self._format} files have "
+                f"{wanted}; write another format, or partition by other columns"
+            )
+
+    def _write(self, partition: str, data: pa.RecordBatch) -> None:
+        if not self._open or not self._open[-1].is_for(partition, data.schema):
+            self._open.append(self._file_for(partition, data))
         try:
             self._open[-1].write(data)
         except _REFUSALS as error:
@@ -175,23 +218,23 @@ class _FileWriter(SinkWriter):
             delete_file(self._filesystem, file.path)
             delete_file(self._filesystem, file.committable.hidden)
 
-    def _file_for(self, data: pa.RecordBatch) -> _OpenFile:
+    def _file_for(self, partition: str, data: pa.RecordBatch) -> _OpenFile:
         for position, file in enumerate(self._open):
-            if file.schema.equals(data.schema):
+            if file.is_for(partition, data.schema):
                 return self._open.pop(position)
-        if len(self._open) == _MOST_OPEN:
+        if len(self._open) == self._most_open:
             self._finish_oldest()
-        return self._new_file(data)
+        return self._new_file(partition, data)
 
-    def _new_file(self, data: pa.RecordBatch) -> _OpenFile:
+    def _new_file(self, partition: str, data: pa.RecordBatch) -> _OpenFile:
         if data.schema != self._checked:
             refusal = self._refusal(data.slice(0, 0))
             if refusal is not None:
                 raise refusal
             self._checked = data.schema
-        path, committable = self._names.next()
+        path, committable = self._names.next(partition)
         stream = self._filesystem.open_output_stream(path, compression=None)
-        return _WRITERS[self._format](stream, data.schema, path, committable)
+        return _WRITERS[self._format](stream, data.schema, path, committable, partition)
 
     def _refusal(self, data: pa.RecordBatch) -> TypeMismatchError | None:
         """An error about the column that a file of this format cannot hold, found by writing each into memory; None: it
@@ -222,7 +265,10 @@ class _FileWriter(SinkWriter):
 class _OpenFile(ABC):
     """A file that is being written."""
 
-    def __init__(self, stream: pa.NativeFile, schema: pa.Schema, path: str, committable: FileCommittable) -> None:
+    def __init__(
+        self, stream: pa.NativeFile, schema: pa.Schema, path: str, committable: FileCommittable, partition: str = ""
+    ) -> None:
+        self._partition = partition
         self.path = path
         self.committable = committable
         self.schema = schema
@@ -231,6 +277,10 @@ class _OpenFile(ABC):
 
     def _start(self) -> None:
         """Makes what `write` needs."""
+
+    def is_for(self, partition: str, schema: pa.Schema) -> bool:
+        """Whether rows of that directory and with these columns go into it."""
+        return self._partition == partition and self.schema.equals(schema)
 
     @abstractmethod
     def write(self, batch: pa.RecordBatch) -> None: ...

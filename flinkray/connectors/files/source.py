@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import logging
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -26,6 +26,7 @@ from flinkray.connectors.files.formats import (
 )
 from flinkray.connectors.files.inferred_types import filled, has_unknown, unknown_as_text
 from flinkray.connectors.files.monitoring import FileMonitor, MonitoredFiles
+from flinkray.connectors.files.partitions import DEFAULT_PARTITION, Partitions, partition_column, partition_values
 from flinkray.connectors.files.paths import FoundFile, PathLike, find_files, list_files
 from flinkray.connectors.files.small_files import FileGroup, grouped
 from flinkray.connectors.formats.json_lines import MissingColumnError
@@ -43,7 +44,7 @@ from flinkray.connectors.split_list import SplitListEnumerator, SplitListReader
 from flinkray.errors import InvalidProgramError, RecordError, UnknownColumnError, did_you_mean, operator_label
 from flinkray.functions.type_hints import record_type
 from flinkray.time.durations import Duration, to_millis
-from flinkray.types.records import RecordType
+from flinkray.types.records import Kind, RecordType
 
 log = logging.getLogger(__name__)
 
@@ -74,6 +75,10 @@ class FileSource(Source):
             Each file is read once, also across restarts, the oldest first. It is read as soon as it is seen, so write
             it under a hidden name, or one that ends with .tmp, and rename it. Where none is there at the start,
             `format` and `schema` have to be given.
+        partition_columns: those whose values are in the names of directories, `dt=2024-01-01/hour=3` as Hive writes
+            them, and not in the files; with types of `schema` where it has them, else as text, after all others. Lines
+            of text become rows then, whose column is `value`.
+        default_partition: the value in such a name that stands for null, as do those that Hive and Flink write.
     """
 
     def __init__(
@@ -85,6 +90,8 @@ class FileSource(Source):
         delimiter: str = ",",
         filesystem: fs.FileSystem | None = None,
         monitor: Duration | None = None,
+        partition_columns: Sequence[str] = (),
+        default_partition: str = DEFAULT_PARTITION,
     ) -> None:
         self._paths = [paths] if isinstance(paths, PathLike) else list(paths)
         if not self._paths:
@@ -101,6 +108,8 @@ class FileSource(Source):
         self._monitor_ms = None if monitor is None else to_millis(monitor, "FileSource(monitor=...)")
         if self._monitor_ms == 0:
             raise ValueError("FileSource(monitor=...) is the time between two listings, and at least 1 ms")
+        self._partition_columns = tuple(partition_columns)
+        self._default_partition = default_partition
         self._fields: frozenset[str] | None = None
         """What is read of the columns; None: all."""
         self._schema: pa.Schema | None = None
@@ -116,7 +125,10 @@ class FileSource(Source):
         """The declared schema, or that of the first file that is not empty, which is opened for it."""
         if self._schema is None:
             self._schema = self._find_schema()
-        return RecordType(self._format().kind, self._schema)
+        return RecordType(self._kind(), self._schema)
+
+    def _kind(self) -> Kind:
+        return Kind.ROW if self._partition_columns else self._format().kind
 
     def prepare(self) -> Source:
         """The source with its files listed and cut into splits, as they are now."""
@@ -164,7 +176,14 @@ class FileSource(Source):
 
     def create_reader(self, context: SourceReaderContext) -> SourceReader:
         assert self.output_type is not None
-        return _FileReader(context, self._format(), self.output_type.schema, self._declared, self._columns)
+        return _FileReader(
+            context,
+            self._format(),
+            self.output_type,
+            self._declared,
+            self._columns,
+            Partitions(self._partition_columns, self._default_partition),
+        )
 
     def read_all(self) -> pa.Table:
         """All rows, read by the calling thread."""
@@ -191,6 +210,9 @@ class FileSource(Source):
     def _find_schema(self) -> pa.Schema:
         declared = self._declared
         schema = (self._first_schema() if declared is None else declared).remove_metadata()
+        for column in self._partition_columns:
+            if column not in schema.names:
+                schema = schema.append(pa.field(column, pa.string()))
         if self._columns is None:
             return schema
         for column in self._columns:
@@ -265,13 +287,19 @@ class _FileReader(SplitListReader[_Split]):
         self,
         context: SourceReaderContext,
         format: FileFormat,
-        schema: pa.Schema,
+        output_type: RecordType,
         declared: pa.Schema | None,
         columns: Sequence[str] | None,
+        partitions: Partitions,
     ) -> None:
         super().__init__(context)
         self._format = format
-        self._schema = schema
+        self._kind = output_type.kind
+        self._schema = output_type.schema
+        self._default_partition = partitions.default
+        self._partition_columns = [name for name in self._schema.names if name in partitions.columns]
+        self._stored = pa.schema([field for field in self._schema if field.name not in partitions.columns])
+        """The columns that are read from the files themselves."""
         self._is_declared = declared is not None
         self._is_projected = columns is not None
         self._said_missing: set[str] = set()
@@ -289,7 +317,7 @@ class _FileReader(SplitListReader[_Split]):
                 if taken:
                     split = taken[0][1]
                     # While the reader waits, its last batch must be nobody's but the consumer's.
-                    yield Batch(taken.pop()[0], self._format.kind), split
+                    yield Batch(taken.pop()[0], self._kind), split
                 elif is_drained:
                     return
                 else:
@@ -318,22 +346,31 @@ class _FileReader(SplitListReader[_Split]):
 
     def _of_file(self, file: FileSplit) -> Iterator[tuple[pa.RecordBatch, FileSplit]]:
         try:
-            for data, left in self._format.read(file, self._schema, self._context.batch_rows):
-                yield self._fitted(data, file), left
+            values = partition_values(file.path, self._partition_columns, self._default_partition)
+            for data, left in self._format.read(file, self._stored, self._context.batch_rows):
+                yield self._fitted(data, file, values), left
         except Exception as error:
             raise self._error(file, error) from error
 
-    def _fitted(self, data: pa.RecordBatch, file: FileSplit) -> pa.RecordBatch:
-        """The columns in exactly the declared types; casts only where nothing is lost. Null where one is not there."""
+    def _fitted(self, data: pa.RecordBatch, file: FileSplit, values: Mapping[str, str | None]) -> pa.RecordBatch:
+        """The columns in exactly the declared types; casts only where nothing is lost. Null where one is not there.
+
+        Args:
+            values: of the columns that the file's path has.
+        """
         if data.schema.equals(self._schema):
             return data.replace_schema_metadata(None)
-        missing = set(self._schema.names) - set(data.schema.names)
+        missing = set(self._stored.names) - set(data.schema.names)
         if missing - self._said_missing:
             self._on_missing(missing, data.schema.names, file)
         columns = []
         for field in self._schema:
-            is_missing = field.name in missing
-            column = pa.nulls(data.num_rows, field.type) if is_missing else _cast(data.column(field.name), field)
+            if field.name in values:
+                column = _repeated(values[field.name], field, data.num_rows)
+            elif field.name in missing:
+                column = pa.nulls(data.num_rows, field.type)
+            else:
+                column = _cast(data.column(field.name), field)
             if not field.nullable and column.null_count:
                 raise MissingColumnError.of_null(field.name)
             columns.append(column)
@@ -345,7 +382,7 @@ class _FileReader(SplitListReader[_Split]):
         Raises:
             MissingColumnError: the file has no column of the schema, so it is another file than was meant.
         """
-        if len(missing) == len(self._schema) and not self._is_projected:
+        if len(missing) == len(self._stored) and not self._is_projected:
             raise MissingColumnError(
                 f"none of these columns is there, and the first column is {names[0]!r}; compare the names, and of CSV "
                 "the delimiter"
@@ -374,6 +411,14 @@ class _FileReader(SplitListReader[_Split]):
                 way_out += " to those, and cast() the columns"
             wrapped = RecordError(f"{where} as {columns}: {error}{way_out}")
         return wrapped
+
+
+def _repeated(value: str | None, field: pa.Field, rows: int) -> pa.Array:
+    """What a file's path says of a column, in so many rows."""
+    try:
+        return partition_column(value, field.type, rows)
+    except pa.ArrowException as error:
+        raise ValueError(f"column {field.name!r} is {value!r} in its path: {error}") from error
 
 
 def _cast(column: pa.Array, field: pa.Field) -> pa.Array:

@@ -18,19 +18,22 @@ from flinkray.tables.plans.tables import Table
 from flinkray.tables.types.arrow import to_arrow
 
 _FORMATS = {"csv": "csv", "json": "json", "parquet": "parquet", "arrow": "arrow", "raw": "text"}
-_NO_PARTITIONS = "files are not kept in a directory for each value here: leave PARTITIONED BY out"
 
 
 def _format(table: Table, options: ConnectorOptions) -> str:
     name = options.required("format")
     if name in ("avro", "orc"):
         raise options.fail(f"files of format {name!r} cannot be read or written; there are {', '.join(_FORMATS)}")
-    if table.partitioned_by:
-        raise options.fail(_NO_PARTITIONS)
-    columns = physical_columns(table)
+    columns = [column for column in physical_columns(table) if column.name not in table.partitioned_by]
+    if not columns:
+        raise options.fail("all columns are PARTITIONED BY, and none is left for the files")
     if name == "raw" and (len(columns) != 1 or to_arrow(columns[0].type) != pa.string()):
         raise options.fail("a table of format 'raw' has one column, which is STRING")
     return _FORMATS[options.one_of("format", tuple(_FORMATS), "")]
+
+
+def _default_partition(options: ConnectorOptions) -> str:
+    return options.text("partition.default-name", "__DEFAULT_PARTITION__")
 
 
 def _source(table: Table, options: ConnectorOptions) -> TableSource:
@@ -39,18 +42,39 @@ def _source(table: Table, options: ConnectorOptions) -> TableSource:
     if monitor == 0:
         raise options.fail("option 'source.monitor-interval' is at least 1 ms")
     delimiter = options.text("csv.field-delimiter", ",") if file_format == "csv" else ","
-    columns = physical_columns(table)
-    if file_format == "text":
-        return TableSource(FileSource(path, "text", monitor=monitor), {columns[0].name: "value"})
-    schema = pa.schema([pa.field(column.name, to_arrow(column.type)) for column in columns])
-    return TableSource(FileSource(path, file_format, schema, delimiter=delimiter, monitor=monitor))
+    partitions = table.partitioned_by
+    renamed: dict[str, str] = {}
+    fields: list[pa.Field] = []
+    for column in physical_columns(table):
+        is_line = file_format == "text" and column.name not in partitions
+        if is_line:
+            renamed[column.name] = "value"
+        fields.append(pa.field("value" if is_line else column.name, to_arrow(column.type)))
+    if "value" in renamed.values() and "value" in partitions:
+        raise options.fail("of format 'raw' no column can be PARTITIONED BY that is called 'value'")
+    source = FileSource(
+        path,
+        file_format,
+        pa.schema(fields),
+        delimiter=delimiter,
+        monitor=monitor,
+        partition_columns=partitions,
+        default_partition=_default_partition(options),
+    )
+    return TableSource(source, renamed)
 
 
 def _sink(table: Table, options: ConnectorOptions) -> Sink:
     path, file_format = options.required("path"), _format(table, options)
     if file_format == "csv" and options.text("csv.field-delimiter", ",") != ",":
         raise options.fail("CSV is written with commas, whatever 'csv.field-delimiter' says of files that are read")
-    return FileSink(path, file_format, prefix=options.text("sink.file-prefix", "part"))
+    return FileSink(
+        path,
+        file_format,
+        prefix=options.text("sink.file-prefix", "part"),
+        partition_by=table.partitioned_by,
+        default_partition=_default_partition(options),
+    )
 
 
 def _lookup(table: Table, options: ConnectorOptions) -> LookupTable:
