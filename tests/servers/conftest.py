@@ -9,9 +9,10 @@ from typing import TypeVar
 
 import pytest
 
-from tests.support.servers import ServerUnavailable, is_ci
-from tests.support.servers.kafka import KafkaBroker, kafka_broker
-from tests.support.servers.postgres import PostgresServer, postgres_server
+from examples.servers import ServerUnavailable
+from tests.support.servers import is_ci
+from tests.support.servers.kafka import KafkaBroker
+from tests.support.servers.postgres import PostgresServer
 from tests.support.servers.redis import RedisServer, redis_server
 
 Server = TypeVar("Server")
@@ -30,13 +31,13 @@ def _or_skipped(started: AbstractContextManager[Server]) -> Iterator[Server]:
 
 @pytest.fixture(scope="session")
 def kafka() -> Iterator[KafkaBroker]:
-    with _or_skipped(kafka_broker()) as broker:
+    with _or_skipped(KafkaBroker.running()) as broker:
         yield broker
 
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[PostgresServer]:
-    with _or_skipped(postgres_server()) as server:
+    with _or_skipped(PostgresServer.running()) as server:
         yield server
 
 

@@ -12,7 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from tests.support.servers import ServerUnavailable, free_port
+from examples.servers import ServerUnavailable, free_port
 from tests.support.waiting import eventually
 
 START_S = 30
