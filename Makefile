@@ -13,7 +13,7 @@ ARGS ?=
 FAST := not ray and not spark and not kafka and not postgres and not redis
 SEEDS ?= 50
 
-.PHONY: setup pipeline test test-fast simulate recovery flink-ui bench nexmark docs compat compat-oldest compat-newest wheel lint format types check clean
+.PHONY: setup pipeline orders test test-fast simulate recovery flink-ui bench nexmark docs compat compat-oldest compat-newest wheel lint format types check clean
 
 setup: $(INSTALLED)
 
@@ -27,6 +27,10 @@ $(INSTALLED): pyproject.toml
 
 pipeline: setup
 	$(BIN)/python examples/pipeline.py $(ARGS)
+
+# A shop's orders through Kafka and PostgreSQL, which it starts: Java, Maven and PostgreSQL's server have to be there.
+orders: setup
+	$(BIN)/python -m examples.orders $(ARGS)
 
 # The fast ones on all cores; those with processes of their own one after the other. 5: none of a kind was selected.
 test: setup

@@ -54,3 +54,10 @@ def test_each_file_that_a_text_mentions_or_links_to_is_there(text: Path) -> None
     mentioned = [DOCS.parent / path for path in MENTIONED.findall(content)]
     linked = [text.parent / path for path in LINKED.findall(content)]
     assert [str(path) for path in (*mentioned, *linked) if not path.exists()] == []
+
+
+def test_the_page_about_the_orders_shows_the_program_as_it_is() -> None:
+    program = (DOCS.parent / "examples" / "orders.py").read_text(encoding="utf-8")
+    shown = re.findall(r"```py\n(.*?)```", (DOCS / "guides" / "orders.md").read_text(encoding="utf-8"), re.DOTALL)
+    assert len(shown) == 3
+    assert all(block in program for block in shown)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from flinkray import InvalidProgramError, Row, RowKind, StreamExecutionEnvironment
+from flinkray import InvalidProgramError, Row, RowKind, StreamExecutionEnvironment, WatermarkStrategy
 from flinkray.batches.batch import Batch
 from flinkray.connectors.sink import Sink, SinkWriter, SinkWriterContext
 from flinkray.errors import SqlUnsupportedError
@@ -254,6 +255,28 @@ def test_a_processing_time_joins_what_a_table_has_for_a_key(env: StreamExecution
     ]:
         table = tables.over(query, frame=frame).to_arrow()
         assert list(zip(*(each.to_pylist() for each in table.columns), strict=True)) == found
+
+
+def test_a_changelog_with_event_times_and_a_key_has_versions(env: StreamExecutionEnvironment) -> None:
+    noon = datetime(2024, 5, 1, 12, tzinfo=UTC)
+    versions = ((RowKind.INSERT, 0, "Oslo"), (RowKind.UPDATE_BEFORE, 0, "Oslo"), (RowKind.UPDATE_AFTER, 10, "Rome"))
+    cities = [Row.of_kind(kind, k=1, since=noon + timedelta(seconds=s), city=city) for kind, s, city in versions]
+    visits = [Row(k=1, seen=noon + timedelta(seconds=second)) for second in (9, 10)]
+    changes, times = (
+        env.from_collection(rows).assign_timestamps_and_watermarks(
+            WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(column)
+        )
+        for rows, column in ((cities, "since"), (visits, "seen"))
+    )
+    by_key = Schema.new_builder().primary_key("k")
+    query = "SELECT city FROM visits AS v JOIN {cities} FOR SYSTEM_TIME AS OF v.seen AS c ON v.k = c.k"
+    env.tables.create_temporary_view("visits", times)
+    table = env.tables.from_changelog_stream(changes, by_key.build())
+    assert env.tables.over(query, cities=table).to_arrow().to_pylist() == [{"city": "Oslo"}, {"city": "Rome"}]
+    cast = by_key.from_fields(("k", "since", "city"), ("BIGINT", "TIMESTAMP_LTZ(3)", "STRING"))
+    with_watermark = cast.watermark("since", "since - INTERVAL '1' SECOND").build()
+    table = env.tables.from_changelog_stream(changes, with_watermark)
+    assert env.tables.over(query, cities=table).to_arrow().to_pylist() == [{"city": "Oslo"}, {"city": "Rome"}]
 
 
 def test_streams_frames_and_tables_are_read_by_names(env: StreamExecutionEnvironment) -> None:

@@ -175,6 +175,9 @@ class FileSource(Source):
         return FileMonitor(context, places, cut, interval_ms, restored)
 
     def create_reader(self, context: SourceReaderContext) -> SourceReader:
+        return self._reader(context)
+
+    def _reader(self, context: SourceReaderContext) -> _FileReader:
         assert self.output_type is not None
         return _FileReader(
             context,
@@ -190,9 +193,8 @@ class FileSource(Source):
         prepared = self.prepare()
         assert isinstance(prepared, FileSource)
         assert prepared._splits is not None
-        assert prepared._schema is not None
         alone: Any = _Alone()
-        reader = _FileReader(alone, prepared._format(), prepared._schema, self._declared, self._columns)
+        reader = prepared._reader(alone)
         batches = [data for split, _ in prepared._splits for data, _ in reader._parts(split)]
         return pa.Table.from_batches(batches, prepared._schema)
 

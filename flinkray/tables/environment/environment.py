@@ -25,9 +25,10 @@ from flinkray.tables.environment.changes import Changes
 from flinkray.tables.environment.results import TableResult
 from flinkray.tables.environment.statement_sets import PlannedInsert, StatementSet, TablePipeline
 from flinkray.tables.environment.statements import Runner, StatementEnvironment
-from flinkray.tables.lowering.rowtimes import rowtime_of
+from flinkray.tables.lowering.rowtimes import own_rowtime, rowtime_of
 from flinkray.tables.plans import tables as plans
 from flinkray.tables.plans.changelogs import changes_of
+from flinkray.tables.plans.nodes import row_type
 from flinkray.tables.plans.rules.order import optimized
 from flinkray.tables.plans.tables import TableColumn, TablePath
 from flinkray.tables.syntax import expressions as expressions
@@ -38,7 +39,7 @@ from flinkray.tables.syntax.parsing.parser import parse_statement
 from flinkray.tables.syntax.unparsing.expressions import path_text
 from flinkray.tables.syntax.unparsing.statements import statement_text
 from flinkray.tables.types.arrow import from_arrow_schema, stored_schema
-from flinkray.tables.types.logical import RowType
+from flinkray.tables.types.logical import RowType, without_attribute
 from flinkray.time.watermarks import WatermarkStrategy
 from flinkray.transformations.operator_factories import SourceFactory
 from flinkray.transformations.transformation import PhysicalTransformation, Transformation
@@ -177,7 +178,8 @@ class TableEnvironment(StatementEnvironment):
         return self._scanned(plans.Table(path, columns, rowtime_of(stream, columns), changes=changes))
 
     def _with_schema(self, found: Table, schema: Schema) -> Table:
-        """The columns of a schema over those of a table: casts to its types, and what it computes; with its watermark.
+        """The columns of a schema over those of a table: casts to its types, and what it computes; with its watermark
+        and key. Without a watermark the rowtime attribute is that of the table.
 
         Raises:
             SqlError: a column is not there, or its type does not fit.
@@ -203,8 +205,12 @@ class TableEnvironment(StatementEnvironment):
         found = found.select(*items)
         if not (schema.watermarks or schema.keys):
             return found
-        described = Schema(Schema.of(found.row_type).columns, schema.watermarks, schema.keys)
+        kinds = [without_attribute(kind) for kind in found.row_type.types]
+        columns = Schema.of(row_type(found.columns, kinds)).columns
+        described = Schema(columns, schema.watermarks, schema.keys)
         table = self._bound(TableDescriptor(described).statement(_path("stream"), temporary=True))
+        if table.watermark is None:
+            table = replace(table, watermark=own_rowtime(found.row_type))
         path = self._unnamed()
         self._streams[path] = self._program().rows(found._plan, found._query.statement, found._query.sql)
         return self._scanned(replace(table, path=path, changes=changes_of(optimized(found._plan))))

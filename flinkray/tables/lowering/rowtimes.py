@@ -8,7 +8,7 @@ from flinkray.expressions.tree import Column
 from flinkray.tables.lowering.times import STREAM_WATERMARK
 from flinkray.tables.plans.expressions import Call
 from flinkray.tables.plans.tables import TableColumn, WatermarkStrategy
-from flinkray.tables.types.logical import TIMESTAMP, TimeAttribute, TimestampType
+from flinkray.tables.types.logical import TIMESTAMP, RowType, TimeAttribute, TimestampType, is_rowtime
 from flinkray.transformations.operator_factories import (
     FilterFactory,
     RowtimeFactory,
@@ -30,9 +30,21 @@ def rowtime_of(stream: Transformation, columns: Sequence[TableColumn]) -> Waterm
     name = _column(stream)
     for column in columns:
         if column.name == name and isinstance(column.type, TimestampType):
-            kind = column.type.as_attribute(TimeAttribute.ROWTIME)
-            return WatermarkStrategy(name, Call(TIMESTAMP(3), STREAM_WATERMARK), kind)
+            return _as_it_comes(name, column.type)
     return None
+
+
+def own_rowtime(rows: RowType) -> WatermarkStrategy | None:
+    """The rowtime attribute of rows, with the watermarks that they have; None: no column is one."""
+    for name, kind in zip(rows.names, rows.types, strict=True):
+        if isinstance(kind, TimestampType) and is_rowtime(kind):
+            return _as_it_comes(name, kind)
+    return None
+
+
+def _as_it_comes(name: str, kind: TimestampType) -> WatermarkStrategy:
+    attribute = kind.as_attribute(TimeAttribute.ROWTIME)
+    return WatermarkStrategy(name, Call(TIMESTAMP(3), STREAM_WATERMARK), attribute)
 
 
 def _column(stream: Transformation) -> str | None:

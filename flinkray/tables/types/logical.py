@@ -207,6 +207,11 @@ def is_rowtime(kind: LogicalType) -> bool:
     return isinstance(kind, TimestampType) and kind.attribute is TimeAttribute.ROWTIME
 
 
+def without_attribute(kind: LogicalType) -> LogicalType:
+    """The type of a column that is no time attribute any more."""
+    return kind.as_attribute(None) if isinstance(kind, TimestampType) else kind
+
+
 class Unit(enum.Enum):
     """Units of intervals, the largest first."""
 
