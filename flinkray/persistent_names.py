@@ -18,6 +18,7 @@ NAMES = {
     "FeedbackSink@1": "flinkray.connectors.feedback.sink:FeedbackSink",
     "AbandonedFiles@1": "flinkray.connectors.files.commits:AbandonedFiles",
     "FileCommittable@1": "flinkray.connectors.files.commits:FileCommittable",
+    "FilePartitions@1": "flinkray.connectors.files.partitions:Partitions",
     "FileSplit@1": "flinkray.connectors.files.formats:FileSplit",
     "MonitoredFiles@1": "flinkray.connectors.files.monitoring:MonitoredFiles",
     "FileGroup@1": "flinkray.connectors.files.small_files:FileGroup",
