@@ -102,6 +102,7 @@ class QueryGenerator:
         if self._chance(0.25):
             name, inner = self._name("c"), self._query(1)
             beginning = f"WITH {name} AS ({inner.text}) "
+            # Under two names, so that it is drawn more often, also twice in a query.
             self._tables = {**tables, name: inner.columns, f"{name} ": inner.columns}
         found = self._query(2)
         self._tables = tables
