@@ -5,9 +5,9 @@
 Input: orders as JSON in Kafka, and the table of customers in PostgreSQL, as it is and with each change of it (change
 data capture). A shop makes both up, for N seconds.
 
-1. Each order meets its customer as he was when it was placed. All of that goes to Parquet files.
-2. Who spends more in 5 seconds than his credit allows raises an alert, in Kafka.
-3. What each customer has spent in all is kept in a table of PostgreSQL, beside his name and country of today.
+1. Each order meets its customer, as known when it was placed. All of that goes to Parquet files.
+2. Customers who spend more in 5 seconds than their credit allows raise an alert, in Kafka.
+3. What each customer has spent in all is kept in a table of PostgreSQL, beside name and country of today.
 
 Each of these has every order exactly once, also where processes die meanwhile. The broker and the database server are
 started by this program, and ended with it.
@@ -21,6 +21,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -145,8 +146,8 @@ def run(kafka: KafkaBroker, postgres: PostgresServer, target: str, seconds: floa
 
 def watch(shop: Shop, postgres: PostgresServer, client: JobClient, seconds: float) -> None:
     """The shop is open for so long, and then the job has some time to come after."""
-    # Who moved before the job had read the table would be known to it with his new country only.
-    wait_until(lambda: bool(postgres.execute("SELECT 1 FROM pg_replication_slots WHERE active")), client)
+    # Of customers who move before the job has read the table, it would not know where they lived before.
+    wait_until(lambda: bool(postgres.execute("SELECT 1 FROM pg_stat_replication WHERE state = 'streaming'")), client)
     begin, shown = time.monotonic(), 0.0
     print("   s     placed     in totals", flush=True)
     while (now := time.monotonic() - begin) < seconds:
@@ -179,7 +180,6 @@ def check(client: JobClient) -> None:
 
 # -- what it should have computed ----------------------------------------------------------------------------------
 
-WINDOW_S = 5
 Rows = list[tuple[Any, ...]]
 
 
@@ -205,8 +205,8 @@ def alerts(kafka: KafkaBroker, postgres: PostgresServer) -> tuple[Rows, Rows]:
     env = StreamExecutionEnvironment.get_execution_environment({"execution.target": "local"})
     messages = KafkaSource(kafka.servers, ["alerts"], JsonFormat(kinds), stop="latest")
     found = env.from_source(messages, WatermarkStrategy.no_watermarks(), "alerts").to_arrow().to_pylist()
-    expected = f"""
-        SELECT customer, date_bin('{WINDOW_S} s', placed AT TIME ZONE 'UTC', 'epoch') AS start, sum(cents)::bigint
+    expected = """
+        SELECT customer, date_bin('5 s', placed AT TIME ZONE 'UTC', 'epoch') AS start, sum(cents)::bigint
         FROM placed JOIN customers AS c ON customer = c.id
         GROUP BY customer, credit, start
         HAVING sum(cents) > credit
@@ -227,12 +227,12 @@ def report(kafka: KafkaBroker, postgres: PostgresServer, files: Path) -> bool:
         "alerts in Kafka": alerts(kafka, postgres),
         "totals in PostgreSQL": totals(postgres),
     }
-    is_right = True
-    print(f"\n{'':50} {'rows':>8} {'missing':>8} {'too many':>8}")
+    is_right, width = True, max(map(len, compared))
+    print(f"\n{'':{width}} {'rows':>8} {'missing':>8} {'too many':>8}")
     for what, (found, expected) in compared.items():
         missing, spare = differences(found, expected)
         is_right = is_right and not missing and not spare
-        print(f"{what:50} {len(found):8} {missing:8} {spare:8}")
+        print(f"{what:{width}} {len(found):8} {missing:8} {spare:8}")
     print("\nWho ordered most:")
     for name, country, orders, cents in postgres.execute(
         "SELECT name, country, orders, cents FROM totals ORDER BY cents DESC LIMIT 5"
@@ -249,6 +249,7 @@ def main() -> None:
     parser.add_argument("--parallelism", type=int, default=2, help="subtasks per operator")
     arguments = parser.parse_args()
     given = (arguments.target, arguments.seconds, arguments.out, arguments.parallelism)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by SIGTERM"))  # so that the servers end, too
     print("starting Kafka and PostgreSQL ...", flush=True)
     try:
         with KafkaBroker.running() as kafka, PostgresServer.running() as postgres:
