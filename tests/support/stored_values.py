@@ -75,6 +75,7 @@ from flinkray import (
 from flinkray.batches.row_codec import decode
 from flinkray.connectors.feedback.source import _HeadSplit
 from flinkray.connectors.files.commits import AbandonedFiles, FileCommittable
+from flinkray.connectors.files.monitoring import MonitoredFiles
 from flinkray.connectors.hybrid.messages import HybridEnumeratorState, HybridSplit
 from flinkray.connectors.kafka.enumerator import KafkaEnumeratorState, KafkaSplit
 from flinkray.connectors.kafka.transactions.coordinators import KafkaTransaction
@@ -320,6 +321,7 @@ def examples() -> dict[str, Any]:
                 keys=((0,), (0,)),
             ),
         ],
+        "watched files": MonitoredFiles({"a.csv": 1}, ()),
         "sources one after another": HybridEnumeratorState(1, (), {0: ()}, (HybridSplit(0, KafkaSplit("t", 0, 1)),)),
         "constants of SQL": [
             sql.Constant(kind, None) for kind in (TIME(3), DECIMAL(5, 2), INTERVAL("DAY"), MAP(STRING, ARRAY(INT)))
