@@ -29,6 +29,8 @@ from flinkray.tables.connectors.contract import Connector
 from flinkray.tables.connectors.in_memory import register_rows
 from flinkray.tables.plans.tables import Table
 from flinkray.tables.user_functions import FunctionContext, ScalarFunction
+from flinkray.transformations.operator_factories import SourceFactory
+from flinkray.transformations.transformation import PhysicalTransformation
 from flinkray.types.changelogs import ChangelogMode
 from tests.support.jobs import environment
 from tests.support.whole_jobs import ONE_ROW_BATCHES
@@ -414,6 +416,38 @@ def test_rows_of_a_batch_program_are_final_and_come_without_kinds() -> None:
     env = environment({"execution.runtime-mode": "batch"}, parallelism=1)
     lines = printed(env, "SELECT n, COUNT(*) AS many FROM (VALUES (1), (1)) AS t(n) GROUP BY n")
     assert lines[1:4:2] == ["|           n |                 many |", "|           1 |                    2 |"]
+
+
+def test_bounded_tables_run_as_batch_where_the_mode_is_automatic() -> None:
+    tables = environment({"execution.runtime-mode": "automatic"}).tables
+    tables.execute_sql("CREATE TABLE made (n INT) WITH ('connector'='datagen')")
+    counted = "SELECT k, COUNT(*) AS c FROM (VALUES (1), (1), (2)) AS t(k) GROUP BY k ORDER BY k DESC"
+    assert [tuple(row) for row in tables.execute_sql(counted).collect()] == [(2, 1), (1, 2)]
+    with pytest.raises(SqlUnsupportedError, match="a stream has no end"):
+        tables.execute_sql("SELECT n FROM made ORDER BY n")
+
+
+def test_a_file_of_columns_is_read_as_far_as_all_queries_of_a_job_read_it(tmp_path: Path) -> None:
+    kind = "id BIGINT, name STRING, place ROW<x BIGINT, y BIGINT>"
+    pq.write_table(
+        pa.table({"id": [1, 2], "name": ["a", "b"], "place": [{"x": 1, "y": 2}, {"x": 3, "y": 4}]}),
+        tmp_path / "t.parquet",
+    )
+    tables = environment().tables
+    tables.execute_sql(
+        f"CREATE TABLE t ({kind}, PRIMARY KEY (id) NOT ENFORCED) "
+        f"WITH ('connector'='filesystem', 'format'='parquet', 'path'='{tmp_path}')"
+    )
+    plans = [tables.sql_query(query)._plan for query in ("SELECT t.place.y FROM t", "SELECT name FROM t")]
+    program = tables._program(plans)
+    (read,) = program._tables.values()
+    assert isinstance(read, PhysicalTransformation)
+    assert isinstance(read.factory, SourceFactory)
+    assert read.factory.source._fields == {"id", "name", "place.y"}  # type: ignore[attr-defined]
+    assert [row.y for row in tables.sql_query("SELECT t.place.y FROM t ORDER BY id LIMIT 9").execute().collect()] == [
+        2,
+        4,
+    ]
 
 
 def test_a_notebook_shows_the_first_rows(env: StreamExecutionEnvironment) -> None:

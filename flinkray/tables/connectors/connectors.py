@@ -36,10 +36,12 @@ CONNECTORS: dict[str, Connector] = {
 _PARALLELISM, _LOOKUP = "parallelism", "lookup."
 
 
-def scan(table: Table) -> Transformation:
+def scan(table: Table, fields: frozenset[str] | None = None) -> Transformation:
     """The rows of a table: its physical and metadata columns by their names, with the table's types. Without its
     watermarks, which are above it in a plan.
 
+    Args:
+        fields: what is read of the columns, as of `Source.reading`; the rest may be null. None: all.
     Raises:
         InvalidProgramError: the table has no connector, or one that cannot be read; an option is unknown, missing or
             wrong.
@@ -51,12 +53,19 @@ def scan(table: Table) -> Transformation:
     parallelism = options.whole_number(f"scan.{_PARALLELISM}")
     found = connector.source(table, options)
     options.check_all_read(but=("sink.", _LOOKUP))
+    source = found.source if fields is None else found.source.reading(_own_names(fields, found.columns))
     read = PhysicalTransformation(
         name=f"Source: {table.path[2]}",
-        factory=SourceFactory(found.source, WatermarkStrategy.no_watermarks()),
-        parallelism=1 if not found.source.is_parallel else parallelism,
+        factory=SourceFactory(source, WatermarkStrategy.no_watermarks()),
+        parallelism=1 if not source.is_parallel else parallelism,
     )
-    return _with_types(read, found.source, table, found.columns)
+    return _with_types(read, source, table, found.columns)
+
+
+def _own_names(fields: frozenset[str], names: Mapping[str, str]) -> frozenset[str]:
+    """Columns and fields of rows in them, by the names that the source has for the columns."""
+    parts = (field.partition(".") for field in fields)
+    return frozenset(names.get(column, column) + dot + rest for column, dot, rest in parts)
 
 
 def changes_of(table: Table) -> Changes:

@@ -212,7 +212,8 @@ class TableEnvironment(StatementEnvironment):
         if table.watermark is None:
             table = replace(table, watermark=own_rowtime(found.row_type))
         path = self._unnamed()
-        self._streams[path] = self._program().rows(found._plan, found._query.statement, found._query.sql)
+        program = self._program([found._plan])
+        self._streams[path] = program.rows(found._plan, found._query.statement, found._query.sql)
         return self._scanned(replace(table, path=path, changes=changes_of(optimized(found._plan))))
 
     def _unnamed(self) -> TablePath:

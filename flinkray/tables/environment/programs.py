@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from msgspec.structs import replace
 
 from flinkray.connectors.lookup import LookupTable
 from flinkray.connectors.sink import Sink
+from flinkray.connectors.source import Boundedness
 from flinkray.errors import InvalidProgramError, SqlUnsupportedError, SqlValidationError
 from flinkray.tables.catalog import Catalog
 from flinkray.tables.connectors.connectors import changes_of, lookup_of, scan, sink_of
@@ -19,11 +20,12 @@ from flinkray.tables.plans.expressions import Plan
 from flinkray.tables.plans.nodes import Insert, Scan
 from flinkray.tables.plans.rules.order import optimized
 from flinkray.tables.plans.rules.rewriting import bottom_up
+from flinkray.tables.plans.rules.row_fields import fields_read
 from flinkray.tables.plans.tables import Table, TablePath
 from flinkray.tables.plans.upsert_keys import upsert_keys
 from flinkray.tables.syntax.nodes import Node
 from flinkray.tables.syntax.queries import Hint
-from flinkray.transformations.operator_factories import SinkFactory
+from flinkray.transformations.operator_factories import SinkFactory, SourceFactory
 from flinkray.transformations.transformation import PhysicalTransformation, Transformation, own_parallelism
 from flinkray.types.changelogs import ChangelogMode
 
@@ -36,28 +38,43 @@ class Program:
     Args:
         catalog: where functions of the user's are; plans have their tables themselves.
         streams: of the tables that have no connector, since they are streams of this process.
+        plans: all that the job executes; what none of them reads of a table, its source may leave out.
+        is_automatic: whether the job is all of these plans and runs in batch mode where all its sources end.
+    Raises:
+        InvalidProgramError: a table cannot be read.
     """
 
-    def __init__(self, catalog: Catalog, streams: Mapping[TablePath, Transformation], options: TableOptions) -> None:
+    def __init__(
+        self,
+        catalog: Catalog,
+        streams: Mapping[TablePath, Transformation],
+        options: TableOptions,
+        plans: Sequence[Plan],
+        is_automatic: bool = False,
+    ) -> None:
         self._streams = streams
         self._tables: dict[TablePath, Transformation] = {}
         self._scanned: dict[Table, Table] = {}
         """What each table of a plan is in this job."""
         self._lookups: dict[TablePath, LookupTable] = {}
+        self._plans = {plan: optimized(self.read(plan)) for plan in plans}
+        self._scan()
+        if is_automatic and all(map(_is_bounded, self._tables.values())):
+            options = replace(options, is_batch=True)
+        self.is_batch = options.is_batch
         self._lowering = ProgramLowering(self._tables, lambda name: catalog.function((name,)), options, self._lookups)
 
     def rows(
         self, plan: Plan, statement: Node, sql: str, lower: Callable[[Plan], Transformation] | None = None
     ) -> Transformation:
-        """The rows of a plan.
+        """The rows of one of the plans.
 
         Args:
             lower: makes them of the plan that is executed; by custom as they are.
         Raises:
             SqlUnsupportedError: the plan cannot be executed yet; shows what of the statement.
-            InvalidProgramError: a table cannot be read.
         """
-        plan = optimized(self.read(plan))
+        plan = self._plans[plan]
         try:
             return self._lowering.of(plan) if lower is None else lower(plan)
         except Unexecutable as error:
@@ -84,18 +101,25 @@ class Program:
             others = sum(each.path == table.path for each in self._scanned)
             path = (*table.path[:2], f"{table.path[2]} {others + 1}") if others else table.path
             self._scanned[table] = replace(table, path=path, changes=changes_of(table))
-            self._tables[path] = scan(table)
+        return self._scanned[table]
+
+    def _scan(self) -> None:
+        """Reads of each table what all plans together read."""
+        read = [fields_read(plan) for plan in self._plans.values()]
+        for table, known in self._scanned.items():
+            # By their keys, rows of a table with changes are put together.
+            fields = frozenset(table.primary_key).union(*(each.get(known.path, ()) for each in read))
+            self._tables[known.path] = scan(table, fields)
             lookup = lookup_of(table)
             if lookup is not None:
-                self._lookups[path] = lookup
-        return self._scanned[table]
+                self._lookups[known.path] = lookup
 
     def insert(self, plan: Insert, statement: Node, sql: str) -> PhysicalTransformation:
         """The sink that the rows of an INSERT go into.
 
         Raises:
             SqlUnsupportedError: the plan cannot be executed yet, or there is no such INSERT here.
-            InvalidProgramError: a table cannot be read, or written.
+            InvalidProgramError: a table cannot be written.
         """
         span = statement.span
         if plan.overwrite:
@@ -161,6 +185,14 @@ def _key_of(plan: Insert) -> frozenset[int]:
     """The columns of the primary key of the table that is written."""
     names = plan.table.written_row_type.names
     return frozenset(names.index(name) for name in plan.table.primary_key)
+
+
+def _is_bounded(rows: Transformation) -> bool:
+    """Whether all sources of a stream end."""
+    factory = rows.factory if isinstance(rows, PhysicalTransformation) else None
+    if isinstance(factory, SourceFactory):
+        return factory.source.boundedness is Boundedness.BOUNDED
+    return all(map(_is_bounded, rows.inputs))
 
 
 def _hinted(table: Table, hints: tuple[Hint, ...]) -> Table:

@@ -165,7 +165,8 @@ class StatementEnvironment:
     # -- queries
 
     def _query(self, plan: Plan, node: Node, sql: str) -> TableResult:
-        rows = self._program().rows(plan, node, sql)
+        program = self._program([plan], is_alone=True)
+        rows = program.rows(plan, node, sql)
         collect_id = uuid.uuid4().hex
         sink = PhysicalTransformation(
             name="Sink: Collect",
@@ -179,26 +180,29 @@ class StatementEnvironment:
             plan.row_type,
             CollectedRows(client, client.collected(collect_id)),
             client,
-            has_kinds=configuration.get(RUNTIME_MODE) == "streaming",
+            has_kinds=not program.is_batch,
             width=configuration.get(DISPLAY_WIDTH),
         )
 
-    def _program(self) -> Program:
-        return Program(self.catalog, self._streams, options_of(self._runner.configuration))
+    def _program(self, plans: Sequence[Plan], is_alone: bool = False) -> Program:
+        """What makes transformations of these plans; `is_alone`: they are a job of their own."""
+        configuration = self._runner.configuration
+        is_automatic = is_alone and configuration.get(RUNTIME_MODE) == "automatic"
+        return Program(self.catalog, self._streams, options_of(configuration), plans, is_automatic)
 
     # -- INSERT
 
     def _insert(self, nodes: Sequence[syntax.Insert], sql: str) -> TableResult:
         return self._run_inserts([PlannedInsert(Binder(self.catalog, sql).insert(node), node, sql) for node in nodes])
 
-    def _sinks(self, inserts: Sequence[PlannedInsert]) -> list[PhysicalTransformation]:
+    def _sinks(self, inserts: Sequence[PlannedInsert], is_alone: bool = False) -> list[PhysicalTransformation]:
         """The sinks of several plans, below which each table is read once."""
-        program = self._program()
+        program = self._program([each.plan.input for each in inserts], is_alone)
         return [program.insert(each.plan, each.statement, each.sql) for each in inserts]
 
     def _run_inserts(self, inserts: Sequence[PlannedInsert]) -> TableResult:
         """One job of several plans."""
-        sinks = self._sinks(inserts)
+        sinks = self._sinks(inserts, is_alone=True)
         names = [".".join(each.plan.table.path) for each in inserts]
         client = self._runner._submit_alone(sinks, f"insert-into_{','.join(names)}")
         if len(set(names)) < len(names):
@@ -242,12 +246,14 @@ class StatementEnvironment:
 
     def _explain(self, plans: Sequence[Plan], nodes: Sequence[Node], sql: str, details: Sequence[str] = ()) -> str:
         parts = ["== Logical Plan ==", *map(explain, plans)]
-        program = self._program()
+        program = self._program([])
         parts.append("== Optimized Plan ==")
         for plan in plans:
             before = not isinstance(plan, Insert) or program.needs_before(plan) if _CHANGES in details else None
             parts.append(explain(optimized(program.read(plan)), before))
         if _GRAPH in details:
+            queries = [plan.input if isinstance(plan, Insert) else plan for plan in plans]
+            program = self._program(queries, is_alone=True)
             transformations: list[Transformation] = []
             for plan, node in zip(plans, nodes, strict=True):
                 if isinstance(plan, Insert):
