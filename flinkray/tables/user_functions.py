@@ -163,8 +163,8 @@ def _evaluated(call: ScalarCall, batch: pa.RecordBatch) -> pa.Array:
     if implementation.kind == PANDAS:
         return _of_pandas(implementation, columns, kind, batch.num_rows)
     function = implementation.callable
-    results = [function(*arguments) for arguments in _rows(implementation, columns, batch.num_rows)]
-    return pa.array([_stored(each, kind) for each in results], kind)
+    results = [function(*arguments) for arguments in argument_rows(implementation, columns, batch.num_rows)]
+    return pa.array([stored(each, kind) for each in results], kind)
 
 
 def _whole(implementation: Implementation, columns: list[pa.Array], make: Callable[..., Any]) -> list[Any]:
@@ -200,7 +200,7 @@ def _of_pandas(implementation: Implementation, columns: list[pa.Array], kind: pa
     return _as_array(pa.Array.from_pandas(result, type=kind), kind)
 
 
-def _rows(implementation: Implementation, columns: list[pa.Array], count: int) -> Iterator[tuple[Any, ...]]:
+def argument_rows(implementation: Implementation, columns: list[pa.Array], count: int) -> Iterator[tuple[Any, ...]]:
     """The arguments of each call."""
     if not columns:
         return iter([()] * count)
@@ -227,17 +227,17 @@ def _shown(value: Any) -> Any:
     return value
 
 
-def _stored(value: Any, kind: pa.DataType) -> Any:
+def stored(value: Any, kind: pa.DataType) -> Any:
     """What a function gave as Arrow takes it: rows and tuples of a ROW by the names of its fields."""
     if value is None:
         return None
     if pa.types.is_struct(kind):
         items = value.values() if isinstance(value, dict) else value
-        return {field.name: _stored(each, field.type) for field, each in zip(kind, items, strict=True)}
+        return {field.name: stored(each, field.type) for field, each in zip(kind, items, strict=True)}
     if pa.types.is_map(kind) and isinstance(value, dict):
-        return [(key, _stored(each, kind.item_type)) for key, each in value.items()]
+        return [(key, stored(each, kind.item_type)) for key, each in value.items()]
     if pa.types.is_list(kind):
-        return [_stored(each, kind.value_type) for each in value]
+        return [stored(each, kind.value_type) for each in value]
     return value
 
 
@@ -264,7 +264,7 @@ class TableCalls(_Called):
         places: list[int] = []
         rows: list[Sequence[Any]] = []
         width = len(self._added)
-        for place, arguments in enumerate(_rows(self._implementation, columns, batch.num_rows)):
+        for place, arguments in enumerate(argument_rows(self._implementation, columns, batch.num_rows)):
             before = len(rows)
             rows.extend(_given_rows(function(*arguments), width))
             if len(rows) == before and self._is_outer:
@@ -274,7 +274,7 @@ class TableCalls(_Called):
             return None
         taken = batch.select(list(range(self._kept))).take(pa.array(places, pa.int32()))
         added = [
-            pa.array([_stored(row[at], field.type) for row in rows], field.type) for at, field in enumerate(self._added)
+            pa.array([stored(row[at], field.type) for row in rows], field.type) for at, field in enumerate(self._added)
         ]
         return pa.RecordBatch.from_arrays([*taken.columns, *added], schema=pa.schema([*taken.schema, *self._added]))
 

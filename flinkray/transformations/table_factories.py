@@ -4,6 +4,7 @@ which changes come and which are wanted, so that the operators take what they ge
 from __future__ import annotations
 
 from flinkray.tables.plans.expressions import AggregateCall, SortKey, WindowCall
+from flinkray.tables.user_functions import Implementation
 from flinkray.transformations.operator_factories import TableFactory
 
 
@@ -54,6 +55,8 @@ class GroupAggregateFactory(TableFactory, frozen=True, kw_only=True):
     """The calls as text, by which state is told from that of others."""
     merges: bool = False
     """Whether its rows come from a local phase, which `takes` the changes."""
+    functions: tuple[tuple[str, Implementation], ...] = ()
+    """The user's aggregates that are called, by the names that calls have for them."""
 
 
 class LocalAggregateFactory(TableFactory, frozen=True, kw_only=True):

@@ -6,6 +6,7 @@ from msgspec import Struct
 
 from flinkray.tables.plans.expressions import AggregateCall, BoundExpression, SortKey
 from flinkray.tables.types.logical import LogicalType
+from flinkray.tables.user_functions import Implementation
 from flinkray.transformations.operator_factories import ChangelogRole, OperatorFactory, TableFactory
 from flinkray.types.records import Millis
 
@@ -58,6 +59,8 @@ class WindowAggregateFactory(WindowRowsFactory, frozen=True, kw_only=True):
     keys: tuple[int, ...]
     """The columns of the key, with both bounds of the window."""
     calls: tuple[AggregateCall, ...]
+    functions: tuple[tuple[str, Implementation], ...] = ()
+    """The user's aggregates that are called, by the names that calls have for them."""
 
 
 class WindowRankFactory(WindowRowsFactory, frozen=True, kw_only=True):

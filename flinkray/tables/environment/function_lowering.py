@@ -23,7 +23,6 @@ from flinkray.tables.plans.expressions import (
     walk,
 )
 from flinkray.tables.plans.nodes import (
-    Aggregate,
     Filter,
     Project,
     Scan,
@@ -35,7 +34,7 @@ from flinkray.tables.plans.nodes import (
 from flinkray.tables.plans.rules.rewriting import columns, with_expressions
 from flinkray.tables.plans.tables import Table, TableColumn, TablePath
 from flinkray.tables.types.arrow import stored_schema, to_arrow
-from flinkray.tables.user_functions import ScalarCall, ScalarCalls, TableCalls
+from flinkray.tables.user_functions import Implementation, ScalarCall, ScalarCalls, TableCalls
 from flinkray.transformations.operator_factories import MapBatchesFactory
 from flinkray.transformations.transformation import PhysicalTransformation, Transformation, own_parallelism
 from flinkray.types.records import Kind, RecordType
@@ -64,8 +63,10 @@ class ProgramLowering(PlanLowering):
         self._tables = streams
 
     def lowered(self, plan: Plan, before: bool) -> Transformation:
-        if isinstance(plan, Aggregate | Window) and any(self._is_aggregate(call.function) for call in plan.calls):
-            raise Unexecutable(plan, "aggregates of the user's are planned, and not executed")
+        if isinstance(plan, Window) and any(self.user_aggregate(call.function) is not None for call in plan.calls):
+            raise Unexecutable(
+                plan, "aggregates of the user's are called in groups and windows, not OVER windows"
+            )
         if isinstance(plan, TableFunctionCall):
             return self._table_function(plan, before)
         calls = self._innermost(plan)
@@ -93,9 +94,12 @@ class ProgramLowering(PlanLowering):
     def _is_call(self, expression: BoundExpression) -> bool:
         return isinstance(expression, Call) and self._function(expression.function) is not None
 
-    def _is_aggregate(self, name: str) -> bool:
+    def user_aggregate(self, name: str) -> Implementation | None:
         found = self._find(name)
-        return found is not None and found.name == name and found.kind == "aggregate"
+        if found is None or found.name != name or found.kind != "aggregate":
+            return None
+        implementation: Implementation | None = found.implementation
+        return implementation
 
     def _function(self, name: str) -> UserFunction | None:
         found = self._find(name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 
 from msgspec.structs import replace
 
@@ -11,6 +12,7 @@ from flinkray.tables.plans.explain import aggregate_text
 from flinkray.tables.plans.expressions import AggregateCall, BoundExpression, Call, Column, Constant, equal
 from flinkray.tables.plans.nodes import Aggregate, Expand, Project
 from flinkray.tables.types.logical import INT, RowType
+from flinkray.tables.user_functions import GENERAL, AggregateFunction, Implementation
 from flinkray.transformations.table_factories import ExpandFactory, GroupAggregateFactory, LocalAggregateFactory
 from flinkray.transformations.transformation import PhysicalTransformation, Transformation, own_parallelism
 from flinkray.types.changelogs import Changes
@@ -32,13 +34,11 @@ _EXECUTABLE = (
 
 def aggregated(plan: Aggregate, lowering: Lowering, before: bool) -> Transformation:
     """The results of each group."""
-    for call in plan.calls:
-        if not is_executable(call):
-            raise Unexecutable(replace(plan, keys=(), calls=(call,)))
+    rows, takes = plan.input.row_type, lowering.input_changes(plan, before)
+    functions = checked_functions(plan, lowering, takes[0].is_insert_only)
     if plan.grouping_sets:
         return lowering.of(_expanded(plan), before)
-    rows, takes = plan.input.row_type, lowering.input_changes(plan, before)
-    calls = [aggregate_text(call, rows.names) for call in plan.calls]
+    calls = [call_text(call, rows.names, functions) for call in plan.calls]
     factory = GroupAggregateFactory(
         input_rows=(rows,),
         rows=plan.row_type,
@@ -48,6 +48,7 @@ def aggregated(plan: Aggregate, lowering: Lowering, before: bool) -> Transformat
         keys=plan.keys,
         calls=plan.calls,
         text=", ".join(f"{text} {call.type}" for text, call in zip(calls, plan.calls, strict=True)),
+        functions=functions,
     )
     keys = ", ".join(rows.names[each] for each in plan.keys)
     description = f"[{keys}]: {', '.join(calls)}"
@@ -87,9 +88,45 @@ def _has_local_phase(plan: Aggregate, is_insert_only: bool, phases: str) -> bool
     return can_be_merged and phases != "ONE_PHASE"
 
 
-def is_executable(call: AggregateCall) -> bool:
-    """Whether an aggregate of groups can compute it."""
-    return call.function in _EXECUTABLE and not call.order
+Functions = tuple[tuple[str, Implementation], ...]
+
+
+def checked_functions(plan: Aggregate, lowering: Lowering, is_insert_only: bool) -> Functions:
+    """The user's aggregates among the calls, by their names there.
+
+    Raises:
+        Unexecutable: an aggregate of groups cannot compute one of the calls.
+    """
+    found = {}
+    for call in plan.calls:
+        implementation = lowering.user_aggregate(call.function)
+        reason = None if implementation is None else _why_not(call, implementation, is_insert_only)
+        if (implementation is None and call.function not in _EXECUTABLE) or call.order or reason:
+            raise Unexecutable(replace(plan, keys=(), calls=(call,)), reason or "")
+        if implementation is not None:
+            found[call.function] = implementation
+    return tuple(found.items())
+
+
+def _why_not(call: AggregateCall, implementation: Implementation, is_insert_only: bool) -> str | None:
+    """Why an aggregate of the user's cannot be computed; None: it can."""
+    function, name = implementation.function, implementation.name
+    is_general = implementation.kind == GENERAL
+    if call.distinct:
+        return f"{name} takes all rows: an aggregate of the user's has no DISTINCT; group a query with DISTINCT"
+    if is_general and not isinstance(function, AggregateFunction):
+        return f"{name} is a function: make it an AggregateFunction, or one of whole columns with func_type='pandas'"
+    if is_general and not is_insert_only and type(function).retract is AggregateFunction.retract:
+        return f"{name} has no retract(accumulator, ...), by which it takes rows back that are updated or deleted"
+    if not is_general and not call.arguments:
+        return f"{name} has no arguments, so that it gets no columns"
+    return None
+
+
+def call_text(call: AggregateCall, names: Sequence[str], functions: Functions) -> str:
+    """A call as text, with the user's names of functions, which are the same in every process."""
+    of_users = dict(functions).get(call.function)
+    return aggregate_text(call if of_users is None else replace(call, function=of_users.name), names)
 
 
 def _warn_of_growth(plan: Aggregate, description: str, is_insert_only: bool) -> None:

@@ -13,6 +13,7 @@ from flinkray.tables.plans.changelogs import changes_of, final_changes, inputs_n
 from flinkray.tables.plans.expressions import Plan
 from flinkray.tables.plans.nodes import Scan
 from flinkray.tables.plans.tables import TablePath
+from flinkray.tables.user_functions import Implementation
 from flinkray.transformations.operator_factories import SourceFactory, TableFactory
 from flinkray.transformations.partitioning import GlobalPartitioner, KeyGroupPartitioner
 from flinkray.transformations.transformation import (
@@ -98,6 +99,10 @@ class Lowering(ABC):
         if scan.hints:
             return None
         return self._lookups.get(scan.table.path) or _in_memory(self._streams[scan.table.path])
+
+    def user_aggregate(self, name: str) -> Implementation | None:
+        """How the aggregate of that name is called, where it is one of the user's."""
+        return None
 
     def changes(self, plan: Plan, before: bool = True) -> Changes:
         """The changes that the rows of `of(plan, before)` make."""

@@ -7,12 +7,11 @@ from collections.abc import Iterable, Mapping
 from msgspec import Struct
 from msgspec.structs import replace
 
-from flinkray.tables.lowering.aggregates import is_executable
+from flinkray.tables.lowering.aggregates import call_text, checked_functions
 from flinkray.tables.lowering.calc import added, columns_of_rows
 from flinkray.tables.lowering.contract import Lowering, Unexecutable, keyed, to_one
 from flinkray.tables.lowering.times import is_proctime, with_event_times
 from flinkray.tables.lowering.window_calls import ONE, NotBuiltIn, WindowCalls, call_of_interval
-from flinkray.tables.plans.explain import aggregate_text
 from flinkray.tables.plans.expressions import (
     BoundExpression,
     Call,
@@ -118,10 +117,7 @@ def _of_kept_rows(plan: Aggregate, lowering: Lowering) -> Transformation:
     found = window_columns(plan.input)
     if found is None or found.windows.is_proctime:
         raise Unexecutable(plan, "in windows of processing time there is no such aggregate")
-    for call in plan.calls:
-        if not is_executable(call):
-            raise Unexecutable(replace(plan, keys=(), calls=(call,)))
-    rows = plan.input.row_type
+    rows, functions = plan.input.row_type, checked_functions(plan, lowering, is_insert_only=True)
     factory = WindowAggregateFactory(
         input_rows=(rows,),
         rows=plan.row_type,
@@ -129,8 +125,9 @@ def _of_kept_rows(plan: Aggregate, lowering: Lowering) -> Transformation:
         ends=(found.end,),
         keys=plan.keys,
         calls=plan.calls,
+        functions=functions,
     )
-    text = ", ".join(aggregate_text(call, rows.names) for call in plan.calls)
+    text = ", ".join(call_text(call, rows.names, functions) for call in plan.calls)
     description = f"{text} by [{', '.join(rows.names[each] for each in plan.keys)}]"
     others = tuple(each for each in plan.keys if each not in (found.start, found.end))
     return lowering.operator("WindowRowsAggregate", description, plan, factory, [others], before=True)

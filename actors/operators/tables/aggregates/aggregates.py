@@ -16,6 +16,7 @@ from actors.operators.tables.aggregates.calls import State, result_of
 from actors.operators.tables.aggregates.group_state import Captured, GroupState, array_of
 from actors.operators.tables.aggregates.grouped_rows import GroupedRows
 from actors.operators.tables.aggregates.linear import Counts
+from actors.operators.tables.aggregates.user_aggregates import Functions
 from actors.operators.tables.aggregates.value_sets import ValueSets, distinct_rows
 from flinkray.tables.plans.expressions import AggregateCall
 
@@ -36,9 +37,11 @@ class Aggregates:
 
     Args:
         is_insert_only: whether nothing is ever taken back.
+        functions: the user's aggregates that are among the calls.
     """
 
-    def __init__(self, calls: Sequence[AggregateCall], is_insert_only: bool) -> None:
+    def __init__(self, calls: Sequence[AggregateCall], is_insert_only: bool, functions: Functions = ()) -> None:
+        self.functions = dict(functions)
         self.is_insert_only = is_insert_only
         self._states: dict[tuple[Source, str], GroupState] = {}
         self.rows = self.state(_ALL_ROWS, "count", Counts)

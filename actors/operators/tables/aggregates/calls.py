@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -19,12 +19,14 @@ from actors.operators.tables.aggregates.extremes import Extremes, FirstOrLast, N
 from actors.operators.tables.aggregates.group_state import GroupState
 from actors.operators.tables.aggregates.linear import Counts, DecimalSums, FloatSums, IntegerSums
 from actors.operators.tables.aggregates.lists import LIST_RESULTS, collected
+from actors.operators.tables.aggregates.user_aggregates import Accumulators, of_all_values
 from actors.operators.tables.aggregates.value_lists import ValueLists
 from actors.operators.tables.aggregates.value_sets import ValueSets
 from flinkray.batches.numpy_arrays import from_numpy, numpy_dtype
 from flinkray.tables.plans.expressions import AggregateCall, Constant
 from flinkray.tables.types.arrow import to_arrow
 from flinkray.tables.types.logical import DecimalType
+from flinkray.tables.user_functions import GENERAL, Implementation
 
 Result = Callable[[Ids], pa.Array]
 """The results of an aggregate for groups."""
@@ -40,6 +42,10 @@ class States(Protocol):
     def is_insert_only(self) -> bool:
         """Whether nothing is ever taken back."""
 
+    @property
+    def functions(self) -> Mapping[str, Implementation]:
+        """The user's aggregates by name."""
+
     def state(self, source: Source, kind: str, make: Callable[[], State]) -> State:
         """The state of that kind over a source: aggregates share it."""
 
@@ -47,6 +53,8 @@ class States(Protocol):
 def result_of(call: AggregateCall, states: States) -> Result:
     """The results of an aggregate, whose state is among `states` then."""
     source = source_of(call)
+    if call.function in states.functions:
+        return _of_users(call, replace(source, takes_null=True), states, states.functions[call.function])
     match call.function:
         case "COUNT" | "APPROX_COUNT_DISTINCT":
             counts = states.state(source, "count", Counts)
@@ -68,6 +76,16 @@ def result_of(call: AggregateCall, states: States) -> Result:
     lists = states.state(source, "values in order", lambda: ValueLists(source.types))
     make = LIST_RESULTS[call.function]
     return lambda groups: make(*lists.of(groups), len(groups), call)
+
+
+def _of_users(call: AggregateCall, source: Source, states: States, implementation: Implementation) -> Result:
+    kind = to_arrow(call.type)
+    if implementation.kind == GENERAL:
+        accumulators = states.state(source, call.function, lambda: Accumulators(implementation))
+        return lambda groups: accumulators.of(groups, kind)
+    lists = states.state(source, "values in order", lambda: ValueLists(source.types))
+    results = of_all_values(implementation, kind)
+    return lambda groups: results(*lists.of(groups), len(groups))
 
 
 def source_of(call: AggregateCall) -> Source:

@@ -13,6 +13,7 @@ from actors.operators.contract.operator import OperatorContext, Output
 from actors.operators.tables.aggregates.aggregates import GROUPS, Aggregates
 from actors.operators.tables.aggregates.group_state import array_of
 from actors.operators.tables.aggregates.grouped_rows import Flags, GroupedRows, Grouper
+from actors.operators.tables.aggregates.user_aggregates import OpenFunctions
 from actors.operators.tables.changes import Kinds, changed_rows, differ, weights_of
 from actors.operators.tables.operator import TableOperator
 from actors.protocol.elements import CheckpointOptions
@@ -37,18 +38,27 @@ class GroupAggregateOperator(TableOperator[GroupAggregateFactory]):
         super().__init__(factory)
         self._is_insert_only = factory.takes[0].is_insert_only
         self._keys = range(len(factory.keys)) if factory.merges else factory.keys
+        self._functions = OpenFunctions(factory.functions)
 
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)
         self._begin()
 
     def _begin(self) -> None:
-        self._aggregates = Aggregates(self.factory.calls, self._is_insert_only)
+        self._aggregates = Aggregates(self.factory.calls, self._is_insert_only, self.factory.functions)
         self._grouper = Grouper()
         self._is_there: Flags = np.zeros(0, np.bool_)
         """Whether a group has a row among the results."""
         self._written: Ids = np.zeros(0, np.int64)
         self._swept = 0
+
+    def open(self) -> None:
+        super().open()
+        self._functions.open(self.context)
+
+    def close(self) -> None:
+        self._functions.close()
+        super().close()
 
     # -- rows
 
