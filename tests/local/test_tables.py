@@ -22,13 +22,13 @@ from flinkray.errors import SqlUnsupportedError
 from flinkray.tables.api.data_types import DataTypes
 from flinkray.tables.api.expressions import col, lit
 from flinkray.tables.api.schemas import Schema, TableDescriptor
-from flinkray.tables.api.user_functions import udf, udtf
+from flinkray.tables.api.user_functions import udaf, udf, udtf
 from flinkray.tables.api.windows import Tumble
 from flinkray.tables.connectors.connectors import CONNECTORS
 from flinkray.tables.connectors.contract import Connector
 from flinkray.tables.connectors.in_memory import register_rows
 from flinkray.tables.plans.tables import Table
-from flinkray.tables.user_functions import FunctionContext, ScalarFunction
+from flinkray.tables.user_functions import AggregateFunction, FunctionContext, ScalarFunction
 from flinkray.transformations.operator_factories import SourceFactory
 from flinkray.transformations.transformation import PhysicalTransformation
 from flinkray.types.changelogs import ChangelogMode
@@ -362,6 +362,55 @@ def test_a_function_of_a_row_gives_columns_or_rows(env: StreamExecutionEnvironme
     ]
     joined = table.left_outer_join_lateral(words.alias("word", "n")).select("id", "word")
     assert [tuple(row.values()) for row in joined.to_arrow().to_pylist()] == [(1, "a"), (1, "bc"), (2, None)]
+
+
+class WeightedMean(AggregateFunction):
+    def open(self, function_context: FunctionContext) -> None:
+        self.is_open = True
+
+    def create_accumulator(self) -> list[int]:
+        return [0, 0]
+
+    def accumulate(self, accumulator: list[int], *args: Any) -> None:
+        assert self.is_open
+        value, weight = args
+        accumulator[0] += value * weight
+        accumulator[1] += weight
+
+    def get_value(self, accumulator: list[int]) -> float:
+        return accumulator[0] / accumulator[1]
+
+
+class RetractedMean(WeightedMean):
+    def retract(self, accumulator: list[int], *args: Any) -> None:
+        value, weight = args
+        self.accumulate(accumulator, value, -weight)
+
+
+def test_aggregates_of_the_users_are_called_in_groups_and_windows(env: StreamExecutionEnvironment) -> None:
+    tables = env.tables
+    tables.register_function("mean", udaf(WeightedMean(), result_type="DOUBLE"))
+    tables.register_function("retracted", udaf(RetractedMean(), result_type="DOUBLE"))
+    tables.register_function("extent", udaf(lambda n: n.max() - n.min(), result_type="BIGINT", func_type="pandas"))
+    tables.execute_sql(
+        f"""CREATE TABLE words (word STRING, n BIGINT, at_time AS TO_TIMESTAMP_LTZ(n * 1000, 3),
+          WATERMARK FOR at_time AS at_time) WITH ('connector'='values', 'data-id'='{register_rows(WORDS)}')"""
+    )
+    tumbled = "TABLE(TUMBLE(TABLE words, DESCRIPTOR(at_time), INTERVAL '4' SECOND))"
+    counted = "(SELECT word, COUNT(*) AS n FROM words GROUP BY word) AS c"
+    for query, found in [
+        ("SELECT word, mean(n, 2), extent(n) FROM words GROUP BY word", [("a", 2.0, 2), ("b", 2.0, 0), ("c", 5.5, 7)]),
+        (f"SELECT mean(n, n), extent(n) FROM {tumbled} GROUP BY window_start, window_end", [(2.25, 2), (9.0, 0)]),
+        (f"SELECT retracted(n, 1) FROM {counted}", [(5 / 3,)]),
+    ]:
+        assert sorted(tuple(row.values()) for row in tables.sql_query(query).to_arrow().to_pylist()) == found
+    for query, words in [
+        (f"SELECT mean(n, 1) FROM {counted}", "WeightedMean has no retract"),
+        ("SELECT mean(DISTINCT n, 1) FROM words", "no DISTINCT"),
+        ("SELECT mean(n, 1) OVER (ORDER BY at_time) FROM words", "not OVER windows"),
+    ]:
+        with pytest.raises(SqlUnsupportedError, match=words):
+            tables.execute_sql(query)
 
 
 def test_what_a_function_does_wrong_names_it(env: StreamExecutionEnvironment) -> None:

@@ -74,12 +74,17 @@ def test_an_example_prints_what_pyflink_prints(examples: Path, name: str) -> Non
 @pytest.mark.parametrize(
     ("name", "line"),
     [
-        ("word_count", r"\+U\[the, 5\]"),
+        ("word_count", r"\+[IU]\[the, 15\]"),
         ("multi_sink", r"\+I\[4, PyFlink\]"),
         ("process_json_data", r"\+I\[4, China\]"),
         ("process_json_data_with_udf", r'\+I\[4, \{"name": "PyFlink", "tel": 33, .*'),
         ("mixing_use_of_datastream_and_table", r"\+I\[-?\d+\]"),
         ("pandas/conversion_from_dataframe", r"\[1000 rows x 2 columns\]"),
+        ("pandas/pandas_udaf", r"\+I\[Bob, 16\.1, 1970-01-01T00:00:05Z, 1970-01-01T00:00:10Z\]"),
+        ("windowing/tumble_window", r"\+I\[Bob, 16\.1, 1970-01-01T00:00:05Z, 1970-01-01T00:00:10Z\]"),
+        ("windowing/sliding_window", r"\+I\[Alice, 20\.1, 1970-01-01T00:00:08Z, 1970-01-01T00:00:13Z\]"),
+        ("windowing/session_window", r"\+I\[Bob, 99\.4, 1970-01-01T00:00:02Z, 1970-01-01T00:00:13Z\]"),
+        ("windowing/over_window", r"\+I\[Bob, 53\.1\]"),
     ],
 )
 def test_an_example_of_tables_prints_what_it_computes(examples: Path, name: str, line: str) -> None:

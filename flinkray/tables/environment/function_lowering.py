@@ -64,9 +64,7 @@ class ProgramLowering(PlanLowering):
 
     def lowered(self, plan: Plan, before: bool) -> Transformation:
         if isinstance(plan, Window) and any(self.user_aggregate(call.function) is not None for call in plan.calls):
-            raise Unexecutable(
-                plan, "aggregates of the user's are called in groups and windows, not OVER windows"
-            )
+            raise Unexecutable(plan, "aggregates of the user's are called in groups and windows, not OVER windows")
         if isinstance(plan, TableFunctionCall):
             return self._table_function(plan, before)
         calls = self._innermost(plan)

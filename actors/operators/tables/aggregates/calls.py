@@ -81,8 +81,9 @@ def result_of(call: AggregateCall, states: States) -> Result:
 def _of_users(call: AggregateCall, source: Source, states: States, implementation: Implementation) -> Result:
     kind = to_arrow(call.type)
     if implementation.kind == GENERAL:
+        rows = states.state(Source(()), "count", Counts)
         accumulators = states.state(source, call.function, lambda: Accumulators(implementation))
-        return lambda groups: accumulators.of(groups, kind)
+        return lambda groups: accumulators.of(groups, rows.of(groups) != 0, kind)
     lists = states.state(source, "values in order", lambda: ValueLists(source.types))
     results = of_all_values(implementation, kind)
     return lambda groups: results(*lists.of(groups), len(groups))

@@ -14,6 +14,7 @@ from actors.keys.index import Ids
 from actors.operators.contract.operator import OperatorContext
 from actors.operators.tables.aggregates.arguments import Taken
 from actors.operators.tables.aggregates.group_state import Captured, GroupState
+from actors.operators.tables.aggregates.grouped_rows import Flags
 from actors.user_code.functions import TaskRuntimeContext
 from flinkray.tables.user_functions import (
     PANDAS,
@@ -54,10 +55,16 @@ class Accumulators(GroupState):
         self._function: AggregateFunction = implementation.function
         self._accumulators: list[Any] = []
 
-    def of(self, groups: Ids, kind: pa.DataType) -> pa.Array:
-        """The results of groups."""
-        values = [self._function.get_value(self._accumulators[group]) for group in groups.tolist()]
-        return pa.array([stored(each, kind) for each in values], kind)
+    def of(self, groups: Ids, has_rows: Flags, kind: pa.DataType) -> pa.Array:
+        """The results of groups; NULL of one without rows, of which the user's code may know none."""
+        value = self._function.get_value
+        return pa.array(
+            [
+                stored(value(self._accumulators[group]), kind) if is_there else None
+                for group, is_there in zip(groups.tolist(), has_rows.tolist(), strict=True)
+            ],
+            kind,
+        )
 
     def grow(self, size: int) -> None:
         missing = size - len(self._accumulators)

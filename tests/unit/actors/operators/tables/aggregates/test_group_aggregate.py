@@ -10,6 +10,8 @@ from collections.abc import Callable, Sequence
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from msgspec.structs import replace
 
@@ -34,6 +36,7 @@ from flinkray.tables.types.logical import (
     RowField,
     RowType,
 )
+from flinkray.tables.user_functions import ARROW, AggregateFunction, Implementation
 from flinkray.transformations.table_factories import GroupAggregateFactory, LocalAggregateFactory
 from flinkray.types.changelogs import INSERTS, Changes
 from flinkray.types.keys import ColumnKey
@@ -103,7 +106,36 @@ def in_json(values: Values) -> str:
 
 NULL_ON_NULL = Constant(CHAR(4), "NULL")
 ABSENT = Constant(CHAR(6), "ABSENT")
+
+
+class Total(AggregateFunction):
+    def create_accumulator(self) -> list[int]:
+        return [0, 0]
+
+    def accumulate(self, accumulator: list[int], *args: int | None) -> None:
+        self._change(accumulator, args[0], 1)
+
+    def retract(self, accumulator: list[int], *args: int | None) -> None:
+        self._change(accumulator, args[0], -1)
+
+    def _change(self, accumulator: list[int], value: int | None, sign: int) -> None:
+        if value is not None:
+            accumulator[0] += sign * value
+            accumulator[1] += sign
+
+    def get_value(self, accumulator: list[int]) -> int | None:
+        return accumulator[0] if accumulator[1] else None
+
+
+def extent(column: pa.Array) -> pa.Scalar:
+    return pc.subtract(pc.max(column), pc.min(column))
+
+
+FUNCTIONS = (("total", Implementation("Total", Total())), ("extent", Implementation("extent", extent, ARROW)))
 CALLS: list[tuple[AggregateCall, Model]] = [
+    (call("total", "i", BIGINT), some(sum)),
+    (call("total", "i", BIGINT, where="p"), some(sum)),
+    (call("extent", "f", DOUBLE), some(lambda values: max(values) - min(values))),
     (call("COUNT", None, BIGINT), len),
     (call("COUNT", "s", BIGINT, where="p"), len),
     (call("SUM", "i", INT), some(sum)),
@@ -154,7 +186,7 @@ def expected_results(changes: Sequence[Change], calls: Sequence[tuple[AggregateC
 def factory(calls: Sequence[AggregateCall], keys: tuple[int, ...] = (0,), **options: Any) -> GroupAggregateFactory:
     fields = [ROWS.fields[key] for key in keys]
     results = RowType((*fields, *(RowField(f"r{place}", each.type) for place, each in enumerate(calls))))
-    given = {"takes": (INSERTS,), "gives": ALL, "text": "", **options}
+    given = {"takes": (INSERTS,), "gives": ALL, "text": "", "functions": FUNCTIONS, **options}
     return GroupAggregateFactory(input_rows=(ROWS,), rows=results, keys=keys, calls=tuple(calls), **given)
 
 
