@@ -79,6 +79,7 @@ NAMES = {
     "SqlFieldAccess@1": "flinkray.tables.plans.expressions:FieldAccess",
     "SqlCollectionType@1": "flinkray.tables.types.logical:CollectionType",
     "SqlDecimalType@1": "flinkray.tables.types.logical:DecimalType",
+    "SqlFunctionImplementation@1": "flinkray.tables.user_functions:Implementation",
     "SqlIntervalType@1": "flinkray.tables.types.logical:IntervalType",
     "SqlLengthType@1": "flinkray.tables.types.logical:LengthType",
     "SqlMapType@1": "flinkray.tables.types.logical:MapType",

@@ -6,6 +6,7 @@ each argument, and one of kind "arrow" an array, which is the column itself; bot
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
@@ -18,6 +19,8 @@ from flinkray.extras import import_package
 from flinkray.types.rows import Row, row_class
 
 GENERAL, PANDAS, ARROW = "general", "pandas", "arrow"
+_MOST_AT_ONCE = 10
+"""For so many rows a coroutine function is awaited at a time, as in Flink."""
 FUNCTION_KINDS = (GENERAL, PANDAS, ARROW)
 
 
@@ -53,6 +56,12 @@ class UserDefinedFunction:
 
 class ScalarFunction(UserDefinedFunction):
     """Gives a value for each row: override `eval`."""
+
+    eval: Callable[..., Any]
+
+
+class AsyncScalarFunction(UserDefinedFunction):
+    """Gives a value for each row: override `eval`, a coroutine function. It is awaited for several rows at a time."""
 
     eval: Callable[..., Any]
 
@@ -146,13 +155,38 @@ class ScalarCalls(_Called):
         super().__init__([call.implementation.function for call in calls])
         self._calls = tuple(calls)
         self._kept = kept
+        self._loop: asyncio.Runner | None = None
 
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         columns, fields = list(batch.columns[: self._kept]), list(batch.schema)[: self._kept]
         for call in self._calls:
-            columns.append(_evaluated(call, batch))
+            is_async = inspect.iscoroutinefunction(call.implementation.callable)
+            columns.append(self._awaited(call, batch) if is_async else _evaluated(call, batch))
             fields.append(call.result)
         return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))
+
+    def close(self) -> None:
+        super().close()
+        if self._loop is not None:
+            self._loop.close()
+
+    def _awaited(self, call: ScalarCall, batch: pa.RecordBatch) -> pa.Array:
+        """The results of a coroutine function, which all are there before the batch goes on."""
+        self._loop = self._loop or asyncio.Runner()
+        columns = [batch.column(place) for place in call.arguments]
+        rows = argument_rows(call.implementation, columns, batch.num_rows)
+        results = self._loop.run(_together(call.implementation.callable, rows))
+        return pa.array([stored(each, call.result.type) for each in results], call.result.type)
+
+
+async def _together(function: Callable[..., Any], rows: Iterable[tuple[Any, ...]]) -> list[Any]:
+    room = asyncio.Semaphore(_MOST_AT_ONCE)
+
+    async def one(arguments: tuple[Any, ...]) -> Any:
+        async with room:
+            return await function(*arguments)
+
+    return await asyncio.gather(*map(one, rows))
 
 
 def _evaluated(call: ScalarCall, batch: pa.RecordBatch) -> pa.Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import re
 from collections.abc import Iterator
@@ -28,7 +29,7 @@ from flinkray.tables.connectors.connectors import CONNECTORS
 from flinkray.tables.connectors.contract import Connector
 from flinkray.tables.connectors.in_memory import register_rows
 from flinkray.tables.plans.tables import Table
-from flinkray.tables.user_functions import AggregateFunction, FunctionContext, ScalarFunction
+from flinkray.tables.user_functions import AggregateFunction, AsyncScalarFunction, FunctionContext, ScalarFunction
 from flinkray.transformations.operator_factories import SourceFactory
 from flinkray.transformations.transformation import PhysicalTransformation
 from flinkray.types.changelogs import ChangelogMode
@@ -362,6 +363,27 @@ def test_a_function_of_a_row_gives_columns_or_rows(env: StreamExecutionEnvironme
     ]
     joined = table.left_outer_join_lateral(words.alias("word", "n")).select("id", "word")
     assert [tuple(row.values()) for row in joined.to_arrow().to_pylist()] == [(1, "a"), (1, "bc"), (2, None)]
+
+
+class Meeting(AsyncScalarFunction):
+    """Waits until it is called for another row."""
+
+    def open(self, function_context: FunctionContext) -> None:
+        self.has_met = asyncio.Event()
+        self.calls = 0
+
+    async def eval(self, word: str) -> str:
+        self.calls += 1
+        if self.calls > 1:
+            self.has_met.set()
+        await asyncio.wait_for(self.has_met.wait(), 20)
+        return word.upper()
+
+
+def test_an_asynchronous_function_is_awaited_for_several_rows_at_a_time(env: StreamExecutionEnvironment) -> None:
+    env.tables.register_function("meeting", udf(Meeting(), result_type="STRING"))
+    found = env.tables.sql_query("SELECT meeting(w) AS w FROM (VALUES ('a'), ('b'), ('c')) AS t(w)").to_arrow()
+    assert found["w"].to_pylist() == ["A", "B", "C"]
 
 
 class WeightedMean(AggregateFunction):

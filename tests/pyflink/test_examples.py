@@ -84,6 +84,7 @@ def test_an_example_prints_what_pyflink_prints(examples: Path, name: str) -> Non
         ("windowing/tumble_window", r"\+I\[Bob, 16\.1, 1970-01-01T00:00:05Z, 1970-01-01T00:00:10Z\]"),
         ("windowing/sliding_window", r"\+I\[Alice, 20\.1, 1970-01-01T00:00:08Z, 1970-01-01T00:00:13Z\]"),
         ("windowing/session_window", r"\+I\[Bob, 99\.4, 1970-01-01T00:00:02Z, 1970-01-01T00:00:13Z\]"),
+        ("async/async_scalar_function", r"\| \+I \| +\d \| +Product \d: \$\d+ \|"),
         ("windowing/over_window", r"\+I\[Bob, 53\.1\]"),
     ],
 )

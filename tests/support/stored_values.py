@@ -111,6 +111,7 @@ from flinkray.tables.types.logical import (
     TIMESTAMP_LTZ,
     TimeAttribute,
 )
+from flinkray.tables.user_functions import Implementation
 from flinkray.testing.scripted_source import Script
 from flinkray.transformations.operator_factories import CalcFactory, RowtimeFactory
 from flinkray.transformations.table_factories import (
@@ -252,6 +253,7 @@ def examples() -> dict[str, Any]:
                 keys=(0,),
                 calls=(sql.AggregateCall("COUNT", (), INT),),
                 text="COUNT(*)",
+                functions=(("total", Implementation("total", sum)),),
             ),
             LocalAggregateFactory(input_rows=(SQL_ROW,), rows=SQL_ROW, takes=(INSERTS,), keys=(0,), calls=()),
             ExpandFactory(input_rows=(SQL_ROW,), rows=SQL_ROW, takes=(INSERTS,), keys=(0,), sets=((0,), ())),

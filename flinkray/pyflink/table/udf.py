@@ -6,6 +6,7 @@ from flinkray.pyflink.unavailable import unavailable
 from flinkray.tables.api.user_functions import udaf, udf, udtf
 from flinkray.tables.user_functions import (
     AggregateFunction,
+    AsyncScalarFunction,
     FunctionContext,
     ScalarFunction,
     TableFunction,
@@ -14,6 +15,7 @@ from flinkray.tables.user_functions import (
 
 __all__ = [
     "AggregateFunction",
+    "AsyncScalarFunction",
     "FunctionContext",
     "ScalarFunction",
     "TableFunction",
@@ -25,6 +27,6 @@ __all__ = [
 
 __getattr__ = unavailable(
     __name__,
-    "AsyncScalarFunction TableAggregateFunction udtaf",
-    "there are scalar, table and aggregate functions here; AsyncDataStream asks a service per row",
+    "TableAggregateFunction udtaf",
+    "there are scalar, table and aggregate functions here; an aggregate may give an ARRAY, which UNNEST makes rows of",
 )
