@@ -112,7 +112,8 @@ class StreamTableEnvironment(TableEnvironment):
         if target_schema is not None or changelog_mode is not None:
             raise InvalidProgramError("to_changelog_stream gives the table's own columns, with all kinds of rows")
         query = table._query
-        rows = self._program([query.plan]).rows(query.plan, query.statement, query.sql)
+        program = self._program([query.plan], [(query.statement, query.sql)])
+        rows = program.rows(query.plan, query.statement, query.sql)
         record_type = RecordType(Kind.ROW, stored_schema(query.plan.row_type))
         return DataStream(self._environment, rows, KnownType.of(record_type))
 

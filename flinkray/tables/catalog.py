@@ -121,7 +121,8 @@ class Catalog:
             InvalidProgramError: there is none; offers the nearest name.
         """
         if name not in self._catalogs:
-            raise InvalidProgramError(f"no catalog {name!r}{did_you_mean(name, self._catalogs)}")
+            known = ", ".join(self.catalogs())
+            raise InvalidProgramError(f"no catalog {name!r}{did_you_mean(name, self._catalogs)}; there are: {known}")
         return self._catalogs[name]
 
     def catalogs(self) -> tuple[str, ...]:
@@ -166,7 +167,9 @@ class Catalog:
         catalog, name = (self.current_catalog, names[0]) if len(names) == 1 else names
         found = self._databases.get((self.catalog(catalog).name, name))
         if found is None:
-            raise InvalidProgramError(f"no database {name!r}{did_you_mean(name, self.databases(catalog))}")
+            known = self.databases(catalog)
+            hint = did_you_mean(name, known)
+            raise InvalidProgramError(f"no database {name!r} in {catalog}{hint}; there are: {', '.join(known)}")
         return catalog, found
 
     def databases(self, catalog: str) -> tuple[str, ...]:
@@ -229,9 +232,21 @@ class Catalog:
         path = self.path(names)
         found = self.find(path)
         if found is None:
-            known = [each.path[2] for each in self.tables() if each.path[:2] == path[:2]]
-            raise InvalidProgramError(f"no table {'.'.join(names)!r}{did_you_mean(path[2], known)}")
+            self.database(path[:2])
+            raise InvalidProgramError(f"no table {'.'.join(names)!r}{self._nearest(path)}")
         return found
+
+    def missing(self, path: TablePath, name: str, kind: str) -> str:
+        """What is to be said where there is no table, or no view, of a path."""
+        found = self.find(path)
+        if found is None:
+            return f"there is no {kind.lower()} {name!r}{self._nearest(path)}"
+        other = "VIEW" if isinstance(found, View) else "TABLE"
+        return f"{name!r} is a {other.lower()}, no {kind.lower()}: write {other}"
+
+    def _nearest(self, path: TablePath) -> str:
+        known = [each.path[2] for each in self.tables() if each.path[:2] == path[:2]]
+        return did_you_mean(path[2], known) or f"; there are: {', '.join(sorted(known)) or 'none'}"
 
     def remove(self, path: TablePath, *, temporary: bool = False) -> bool:
         """Forget a table or view; says whether there was one."""

@@ -136,6 +136,10 @@ class Grouping:
             self.inputs.context.fail(node, f"{name} needs {found[1]}(...) in GROUP BY")
         if self.inputs.bind(node.arguments[0]) != self.window[1]:
             self.inputs.context.fail(node, f"{name} is of another time than {found[1]} in GROUP BY")
+        _, _, size, slide = self.window
+        lengths = [each.value if isinstance(each, Constant) else None for each in self.inputs.all(node.arguments[1:])]
+        if lengths != ([slide, size] if found[1] == "HOP" else [size]):
+            self.inputs.context.fail(node, f"{name} is of another length than {found[1]} in GROUP BY: write the same")
         known = WindowProperty(found[2], _PROPERTY_TYPES[found[2]])
         if known not in self.properties:
             self.properties.append(known)

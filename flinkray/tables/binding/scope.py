@@ -35,6 +35,8 @@ class Scope(Struct, frozen=True):
 
     columns: tuple[ScopeColumn, ...] = ()
     outer: Scope | None = None
+    aliases: tuple[str, ...] = ()
+    """The names that SELECT gives, which mean nothing here."""
 
     def beside(self, other: Scope, by: int) -> Scope:
         """This scope with the columns of another, whose plan's stand `by` places further right."""
@@ -128,6 +130,12 @@ def _fail_unknown(path: Path, scope: Scope, context: Context) -> NoReturn:
     if len(texts) > 1:
         hint = did_you_mean(texts[0], tables)
         context.fail(path, f"no table {texts[0]!r} in FROM{hint}; tables: {', '.join(tables) or 'none'}")
+    if texts[0] in scope.aliases:
+        context.fail(
+            path,
+            f"{texts[0]!r} is a name that SELECT gives, and is known only behind it: write what it stands for, or "
+            "select from a query that gives it",
+        )
     names = list(dict.fromkeys(each.name for each in scope.columns))
     known = f"; columns: {', '.join(names)}" if names else "; there are none here"
     context.fail(path, f"no column {texts[0]!r}{did_you_mean(texts[0], names)}{known}")

@@ -55,13 +55,15 @@ class SelectBinder:
         if node.source is not None:
             relations = RelationBinder(self.context, self.query, self.view, node.hints)
             source = relations.bind(node.source, self.outer)
-        inputs = ExpressionBinder(self.context, source.scope, self.query, "WHERE")
+        aliases = tuple(item.alias.text for item in node.items if item.alias is not None)
+        scope = replace(source.scope, aliases=aliases)
+        inputs = ExpressionBinder(self.context, scope, self.query, "WHERE")
         plan = source.plan
         if node.where is not None:
             plan = Filter(plan, inputs.condition(node.where))
-        grouping = self._grouping(node, ending, source.scope)
+        grouping = self._grouping(node, ending, scope)
         windows = {each.name.text: each.window for each in node.windows}
-        binder = OutputBinder(self.context, source.scope, self.query, grouping, windows)
+        binder = OutputBinder(self.context, scope, self.query, grouping, windows)
         outputs = self._outputs(node, binder)
         binder.where = "HAVING"
         having = None if node.having is None else binder.condition(node.having)

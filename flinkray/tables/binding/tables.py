@@ -20,7 +20,7 @@ from flinkray.tables.syntax import statements as syntax
 from flinkray.tables.syntax.expressions import Query
 from flinkray.tables.syntax.names import Name
 from flinkray.tables.syntax.unparsing.expressions import expression_text
-from flinkray.tables.types.logical import TIMESTAMP, TIMESTAMPS, RowType, TimeAttribute, TimestampType
+from flinkray.tables.types.logical import TIMESTAMP, TIMESTAMPS, RowType, TimeAttribute, TimestampType, TypeRoot
 
 _MOST_DIGITS = 3
 """Digits of a second that a time attribute has: watermarks are milliseconds."""
@@ -155,6 +155,10 @@ class TableBinder:
         kind = column.type
         if not isinstance(kind, TimestampType) or kind.precision > _MOST_DIGITS:
             problem = f"column {column.name!r} is {kind}; a rowtime attribute is TIMESTAMP(3) or TIMESTAMP_LTZ(3)"
+            if kind.root is TypeRoot.BIGINT:
+                problem += f": compute one, such as time_of AS TO_TIMESTAMP_LTZ({column.name}, 3) of milliseconds"
+            elif kind.root is TypeRoot.VARCHAR:
+                problem += f": compute one, such as time_of AS TO_TIMESTAMP({column.name})"
             self.context.fail(node.column, problem)
         rows = row_type(names, [each.type for each in columns])
         bound = self._binder(rows, "WATERMARK").bind(node.expression)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from flinkray.errors import did_you_mean
 from flinkray.tables.binding.context import Context
 from flinkray.tables.syntax.names import TypeName
 from flinkray.tables.types import logical
-from flinkray.tables.types.logical import LogicalType, RowField, RowType
+from flinkray.tables.types.logical import MAX_LENGTH, LengthType, LogicalType, RowField, RowType
 
 _SIMPLE = {
     "BOOLEAN": logical.BOOLEAN,
@@ -33,6 +34,24 @@ _WITH_NUMBERS: dict[str, Callable[..., LogicalType]] = {
     "TIMESTAMP_LTZ": logical.TIMESTAMP_LTZ,
 }
 
+_OF_OTHERS = {
+    "BIT": "BOOLEAN",
+    "BLOB": "BYTES",
+    "BYTEA": "BYTES",
+    "FLOAT64": "DOUBLE",
+    "INT16": "SMALLINT",
+    "INT32": "INT",
+    "INT64": "BIGINT",
+    "JSON": "STRING",
+    "LONG": "BIGINT",
+    "NUMBER": "DECIMAL(precision, scale)",
+    "SERIAL": "BIGINT",
+    "TEXT": "STRING",
+    "TIMESTAMPTZ": "TIMESTAMP_LTZ",
+    "UUID": "STRING",
+}
+"""What types of other databases are called here."""
+
 
 def type_of(name: TypeName, context: Context) -> LogicalType:
     """The type of a name; nullable unless the name says NOT NULL.
@@ -53,7 +72,10 @@ def _type_of(name: TypeName, context: Context) -> LogicalType:
     if name.name in ("VARCHAR", "VARBINARY") and not name.numbers:
         return logical.STRING if name.name == "VARCHAR" else logical.BYTES
     if name.name in _WITH_NUMBERS:
-        return _WITH_NUMBERS[name.name](*name.numbers)
+        found = _WITH_NUMBERS[name.name](*name.numbers)
+        if isinstance(found, LengthType) and not found.length:
+            context.fail(name, f"{name.name} has a length of 1 to {MAX_LENGTH}, not 0")
+        return found
     elements = [type_of(each, context) for each in name.elements]
     if name.name == "ARRAY":
         return logical.ARRAY(elements[0])
@@ -71,4 +93,6 @@ def _type_of(name: TypeName, context: Context) -> LogicalType:
         precision = 2 if units.precision is None else units.precision
         return logical.INTERVAL(units.first, units.last, precision, 6 if units.fraction is None else units.fraction)
     written = name.name or ".".join(name.texts)
-    return context.fail(name, f"there is no type {written} here")
+    meant = _OF_OTHERS.get(written.upper())
+    way_out = f"; it is {meant} here" if meant else did_you_mean(written.upper(), (*_SIMPLE, *_WITH_NUMBERS))
+    return context.fail(name, f"there is no type {written} here{way_out}")

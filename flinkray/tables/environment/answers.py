@@ -8,6 +8,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from flinkray.tables.environment.value_texts import NULL_TEXT
 from flinkray.tables.plans.nodes import row_type
 from flinkray.tables.types.logical import BIGINT, BOOLEAN, STRING, LogicalType, RowType
 
@@ -33,12 +34,13 @@ class PrintStyle(enum.Enum):
 
 
 class Answer(Struct, frozen=True):
-    """Rows with their type."""
+    """Rows with their type, and how they and NULL are printed."""
 
     row_type: RowType
     rows: tuple[tuple[Any, ...], ...]
     kind: ResultKind = ResultKind.SUCCESS_WITH_CONTENT
     style: PrintStyle = PrintStyle.TABLE
+    null_text: str = NULL_TEXT
 
 
 _KINDS: dict[type, LogicalType] = {str: STRING, bool: BOOLEAN, int: BIGINT}
@@ -52,10 +54,15 @@ def listed(column: str, names: Iterable[str]) -> Answer:
     return Answer(row_type([column], [STRING]), tuple((name,) for name in names))
 
 
-def tabled(columns: Sequence[str], rows: Iterable[Sequence[Any]], types: Sequence[type] | None = None) -> Answer:
+def tabled(
+    columns: Sequence[str],
+    rows: Iterable[Sequence[Any]],
+    types: Sequence[type] | None = None,
+    null_text: str = NULL_TEXT,
+) -> Answer:
     """Rows of texts, or of values of these Python types."""
     kinds = [_KINDS[each] for each in types or [str] * len(columns)]
-    return Answer(row_type(columns, kinds), tuple(tuple(row) for row in rows))
+    return Answer(row_type(columns, kinds), tuple(tuple(row) for row in rows), null_text=null_text)
 
 
 def text(content: str, style: PrintStyle = PrintStyle.TABLE) -> Answer:

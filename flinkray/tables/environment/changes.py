@@ -91,7 +91,8 @@ class Changes:
         if found is None and node.if_exists:
             return OK
         if not isinstance(found, Table):
-            self.fail(node.table, f"there is no table {'.'.join(node.table.texts)!r}")
+            path = self._path(node.table.texts, node.table)
+            self.fail(node.table, self.catalog.missing(path, ".".join(node.table.texts), "TABLE"))
         if isinstance(node.change, syntax.Rename):
             return self._rename(found, node.change)
         temporary = self.catalog.is_temporary(found.path)
@@ -126,7 +127,8 @@ class Changes:
         if found is None and node.if_exists:
             return OK
         if not isinstance(found, View):
-            self.fail(node.path, f"there is no view {'.'.join(node.path.texts)!r}")
+            path = self._path(node.path.texts, node.path)
+            self.fail(node.path, self.catalog.missing(path, ".".join(node.path.texts), "VIEW"))
         if isinstance(node.change, syntax.Rename):
             return self._rename(found, node.change)
         if not isinstance(node.change, syntax.SetQuery):
@@ -220,6 +222,8 @@ class Changes:
         else:
             self.refuse(node, f"there are no {node.kind.lower()}s here")
         if not was_there and not node.if_exists:
+            if node.kind in ("TABLE", "VIEW"):
+                self.fail(node.path, self.catalog.missing(path, name, node.kind))
             self.fail(node.path, f"there is no {node.kind.lower()} {name!r}")
         return OK
 

@@ -212,7 +212,7 @@ class TableEnvironment(StatementEnvironment):
         if table.watermark is None:
             table = replace(table, watermark=own_rowtime(found.row_type))
         path = self._unnamed()
-        program = self._program([found._plan])
+        program = self._program([found._plan], [(found._query.statement, found._query.sql)])
         self._streams[path] = program.rows(found._plan, found._query.statement, found._query.sql)
         return self._scanned(replace(table, path=path, changes=changes_of(optimized(found._plan))))
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 from msgspec.structs import replace
 
 from flinkray.connectors.lookup import LookupTable
 from flinkray.connectors.sink import Sink
 from flinkray.connectors.source import Boundedness
-from flinkray.errors import InvalidProgramError, SqlUnsupportedError, SqlValidationError
+from flinkray.errors import InvalidProgramError, SqlError, SqlUnsupportedError, SqlValidationError
 from flinkray.tables.catalog import Catalog
 from flinkray.tables.connectors.connectors import changes_of, lookup_of, scan, sink_of
 from flinkray.tables.environment.function_lowering import ProgramLowering
@@ -23,8 +24,10 @@ from flinkray.tables.plans.rules.rewriting import bottom_up
 from flinkray.tables.plans.rules.row_fields import fields_read
 from flinkray.tables.plans.tables import Table, TablePath
 from flinkray.tables.plans.upsert_keys import upsert_keys
+from flinkray.tables.syntax import statements as syntax
+from flinkray.tables.syntax.names import Path
 from flinkray.tables.syntax.nodes import Node
-from flinkray.tables.syntax.queries import Hint
+from flinkray.tables.syntax.queries import Hint, TableReference
 from flinkray.transformations.operator_factories import SinkFactory, SourceFactory
 from flinkray.transformations.transformation import PhysicalTransformation, Transformation, own_parallelism
 from flinkray.types.changelogs import ChangelogMode
@@ -39,6 +42,7 @@ class Program:
         catalog: where functions of the user's are; plans have their tables themselves.
         streams: of the tables that have no connector, since they are streams of this process.
         plans: all that the job executes; what none of them reads of a table, its source may leave out.
+        statements: what the plans were made of, each with its text, for errors.
         is_automatic: whether the job is all of these plans and runs in batch mode where all its sources end.
     Raises:
         InvalidProgramError: a table cannot be read.
@@ -50,8 +54,10 @@ class Program:
         streams: Mapping[TablePath, Transformation],
         options: TableOptions,
         plans: Sequence[Plan],
+        statements: Sequence[tuple[Node, str]],
         is_automatic: bool = False,
     ) -> None:
+        self._statements = statements
         self._streams = streams
         self._tables: dict[TablePath, Transformation] = {}
         self._scanned: dict[Table, Table] = {}
@@ -86,7 +92,10 @@ class Program:
         def change(node: Plan) -> Plan:
             if not isinstance(node, Scan):
                 return node
-            table = self._known(_hinted(node.table, node.hints))
+            try:
+                table = self._known(_hinted(node.table, node.hints))
+            except InvalidProgramError as error:
+                raise self._placed(error, node.table) from error
             return replace(node, table=table, hints=tuple(hint for hint in node.hints if hint.name != _OPTIONS))
 
         return bottom_up(plan, change)
@@ -109,10 +118,23 @@ class Program:
         for table, known in self._scanned.items():
             # By their keys, rows of a table with changes are put together.
             fields = frozenset(table.primary_key).union(*(each.get(known.path, ()) for each in read))
-            self._tables[known.path] = scan(table, fields)
-            lookup = lookup_of(table)
+            try:
+                self._tables[known.path] = scan(table, fields)
+                lookup = lookup_of(table)
+            except InvalidProgramError as error:
+                raise self._placed(error, table) from error
             if lookup is not None:
                 self._lookups[known.path] = lookup
+
+    def _placed(self, error: InvalidProgramError, table: Table) -> InvalidProgramError:
+        """The error of a table at the table's name in a statement; as it is where the name stands in a view."""
+        if isinstance(error, SqlError):
+            return error
+        for statement, sql in self._statements:
+            for path in _table_names(statement):
+                if path.texts == table.path[-len(path.texts) :]:
+                    return SqlValidationError(str(error), sql, path.span.start, path.span.end)
+        return error
 
     def insert(self, plan: Insert, statement: Node, sql: str) -> PhysicalTransformation:
         """The sink that the rows of an INSERT go into.
@@ -128,7 +150,10 @@ class Program:
             message = f"{plan.table.path[2]!r} is a stream; rows go into tables that have a connector"
             raise SqlValidationError(message, sql, span.start, span.end)
         table = _hinted(plan.table, plan.hints)
-        sink, parallelism = sink_of(table)
+        try:
+            sink, parallelism = sink_of(table)
+        except InvalidProgramError as error:
+            raise self._placed(error, plan.table) from error
         rows = self._rows_for(plan, sink, statement, sql)
         return PhysicalTransformation(
             name=f"Sink: {table.path[2]}",
@@ -193,6 +218,20 @@ def _is_bounded(rows: Transformation) -> bool:
     if isinstance(factory, SourceFactory):
         return factory.source.boundedness is Boundedness.BOUNDED
     return all(map(_is_bounded, rows.inputs))
+
+
+def _table_names(node: Any) -> Iterator[Path]:
+    """The names of tables in a statement."""
+    if isinstance(node, tuple):
+        for each in node:
+            yield from _table_names(each)
+    elif isinstance(node, Node):
+        if isinstance(node, syntax.Insert):
+            yield node.table
+        elif isinstance(node, TableReference):
+            yield node.path
+        for name in node.__struct_fields__:
+            yield from _table_names(getattr(node, name))
 
 
 def _hinted(table: Table, hints: tuple[Hint, ...]) -> Table:

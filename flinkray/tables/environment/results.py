@@ -22,7 +22,7 @@ from flinkray.tables.api.schemas import ResolvedSchema
 from flinkray.tables.environment.answers import Answer, PrintStyle, ResultKind
 from flinkray.tables.environment.html import html_table
 from flinkray.tables.environment.tableau import DEFAULT_WIDTH, OPERATION, tableau, widths_by_content, widths_by_types
-from flinkray.tables.environment.value_texts import texts_of
+from flinkray.tables.environment.value_texts import NULL_TEXT, texts_of
 from flinkray.tables.types.arrow import stored_schema
 from flinkray.tables.types.logical import RowType
 from flinkray.types.records import Kind
@@ -75,6 +75,7 @@ class TableResult:
     ) -> None:
         self._row_type = row_type
         self._rows: CollectedRows | Answer | None = rows
+        self._null_text = rows.null_text if isinstance(rows, Answer) else NULL_TEXT
         self._running = weakref.ref(rows) if isinstance(rows, CollectedRows) else None
         """The rows of the job, also after they were given away: who has them may drop them, which ends it."""
         self._kind = rows.kind if isinstance(rows, Answer) else ResultKind.SUCCESS_WITH_CONTENT
@@ -181,11 +182,12 @@ class TableResult:
         for batch in self._batches():
             kinds = [0] * batch.data.num_rows if batch.kinds is None else batch.kinds.to_pylist()
             columns = zip(batch.data.columns, self._row_type.types, strict=True)
-            yield from zip(kinds, zip(*(texts_of(*each) for each in columns), strict=True), strict=True)
+            texts = (texts_of(*each, self._null_text) for each in columns)
+            yield from zip(kinds, zip(*texts, strict=True), strict=True)
 
     def _texts(self, batch: Batch) -> Iterator[Sequence[str]]:
         columns = zip(batch.data.columns, self._row_type.types, strict=True)
-        texts = [texts_of(column, kind) for column, kind in columns]
+        texts = [texts_of(column, kind, self._null_text) for column, kind in columns]
         if self._has_kinds:
             kinds = [0] * batch.data.num_rows if batch.kinds is None else batch.kinds.to_pylist()
             texts.insert(0, [SHORT_STRINGS[kind] for kind in kinds])

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from msgspec.structs import replace
 
-from flinkray.errors import SqlUnsupportedError, SqlValidationError
+from flinkray.errors import SqlUnsupportedError, SqlValidationError, did_you_mean
 from flinkray.tables.binding.binder import Binder
 from flinkray.tables.catalog import Catalog
 from flinkray.tables.environment.create_texts import create_table_text
 from flinkray.tables.plans.tables import Table
 from flinkray.tables.syntax import statements as syntax
+from flinkray.tables.syntax.expressions import Reference
+from flinkray.tables.syntax.names import Path
 from flinkray.tables.syntax.nodes import Node
 from flinkray.tables.syntax.parsing.parser import parse_statement
 from flinkray.tables.syntax.unparsing.statements import statement_text
@@ -100,15 +102,34 @@ class _Schema:
         dropped = [each.texts[0] for each in change.names]
         for each in change.names:
             if self._place(each.texts[0]) is None:
-                self._fail(each, f"there is no column {each.texts[0]!r}")
+                self._fail_unknown(each)
+            self._refuse_use(each, {name for name in dropped if name != each.texts[0]})
         columns = tuple(column for column in self.created.columns if column.name.text not in dropped)
         return replace(self.created, columns=columns)
+
+    def _fail_unknown(self, path: Path) -> NoReturn:
+        names = [column.name.text for column in self.created.columns]
+        hint = did_you_mean(path.texts[0], names)
+        self._fail(path, f"there is no column {path.texts[0]!r}{hint}; columns: {', '.join(names)}")
+
+    def _refuse_use(self, column: Path, but: set[str]) -> None:
+        """Raise where the watermark, or a column that is computed and not among these, is computed of a column."""
+        name = column.texts[0]
+        for each in self.created.columns:
+            if isinstance(each, syntax.ComputedColumn) and each.name.text not in but and _reads(each.expression, name):
+                self._fail(column, f"column {each.name.text!r} is computed of {name!r}: change or DROP that one first")
+        for watermark in self._watermarks:
+            if name in watermark.column.texts or _reads(watermark.expression, name):
+                self._fail(column, f"the watermark is computed of {name!r}: DROP WATERMARK first")
 
     def _renamed(self, change: syntax.RenameColumn) -> syntax.CreateTable:
         old = change.old.texts[0]
         place = self._place(old)
         if place is None:
-            self._fail(change.old, f"there is no column {old!r}")
+            self._fail_unknown(change.old)
+        if self._place(change.new.text) is not None:
+            self._fail(change.new, f"there is a column {change.new.text!r} already: DROP it, or give another name")
+        self._refuse_use(change.old, set())
         columns = list(self.created.columns)
         columns[place] = replace(columns[place], name=change.new)
         if any(name.text == old for key in self.created.keys for name in key.columns):
@@ -118,3 +139,12 @@ class _Schema:
             )
             return replace(self.created, columns=tuple(columns), keys=keys)
         return replace(self.created, columns=tuple(columns))
+
+
+def _reads(node: Any, column: str) -> bool:
+    """Whether an expression names a column."""
+    if isinstance(node, tuple):
+        return any(_reads(each, column) for each in node)
+    if isinstance(node, Reference):
+        return column in node.path.texts
+    return isinstance(node, Node) and any(_reads(getattr(node, name), column) for name in node.__struct_fields__)

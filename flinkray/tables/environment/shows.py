@@ -6,6 +6,8 @@ import re
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
+from msgspec.structs import replace
+
 from flinkray.errors import InvalidProgramError, SqlUnsupportedError, SqlValidationError
 from flinkray.tables.catalog import Catalog, View
 from flinkray.tables.environment.answers import Answer, listed, tabled, text
@@ -122,13 +124,10 @@ class Shows:
     def _described(self, table: Table | View) -> Answer:
         if isinstance(table, View):
             return described(table.row_type)
-        rows = [
-            (*_described_column(column, table), "" if column.comment is None else column.comment)
-            for column in table.columns
-        ]
+        rows = [(*_described_column(column, table), column.comment) for column in table.columns]
         if any(column.comment is not None for column in table.columns):
-            return tabled((*_DESCRIBED, "comment"), rows, (*_DESCRIBED_TYPES, str))
-        return tabled(_DESCRIBED, [row[:-1] for row in rows], _DESCRIBED_TYPES)
+            return tabled((*_DESCRIBED, "comment"), rows, (*_DESCRIBED_TYPES, str), null_text="")
+        return tabled(_DESCRIBED, [row[:-1] for row in rows], _DESCRIBED_TYPES, null_text="")
 
     def _create(self, node: syntax.Show) -> Answer:
         assert node.path is not None
@@ -173,17 +172,19 @@ _ORDERED = frozenset({"COLUMNS", "CREATE TABLE", "CREATE VIEW", "CREATE CATALOG"
 
 def tabled_as(answer: Answer, rows: Iterable[tuple[object, ...]]) -> Answer:
     """The answer with other rows."""
-    return Answer(answer.row_type, tuple(rows), answer.kind, answer.style)
+    return replace(answer, rows=tuple(rows))
 
 
 def described(rows: RowType) -> Answer:
     """DESCRIBE of rows that are no table's."""
     columns = [TableColumn(field.name, field.type) for field in rows.fields]
-    return tabled(_DESCRIBED, [_described_column(each, None) for each in columns], _DESCRIBED_TYPES)
+    return tabled(_DESCRIBED, [_described_column(each, None) for each in columns], _DESCRIBED_TYPES, null_text="")
 
 
-def _described_column(column: TableColumn, table: Table | None) -> tuple[str, str, bool, str, str, str]:
-    kind, watermark, key = column.type, "", ""
+def _described_column(
+    column: TableColumn, table: Table | None
+) -> tuple[str, str, bool, str | None, str | None, str | None]:
+    kind, watermark, key = column.type, None, None
     if table is not None and table.watermark is not None and table.watermark.column == column.name:
         watermark, kind = table.watermark.text, table.watermark.type
     if table is not None and column.name in table.primary_key:
@@ -192,7 +193,7 @@ def _described_column(column: TableColumn, table: Table | None) -> tuple[str, st
     if isinstance(kind, TimestampType) and kind.attribute is not None:
         shown = f"{kind.summary()} *{kind.attribute.value}*"
     extras = {ColumnKind.COMPUTED: f"AS {column.text}", ColumnKind.METADATA: metadata_text(column)}
-    return column.name, shown, kind.nullable, key, extras.get(column.kind, ""), watermark
+    return column.name, shown, kind.nullable, key, extras.get(column.kind), watermark
 
 
 def _callable() -> list[str]:

@@ -165,7 +165,7 @@ class StatementEnvironment:
     # -- queries
 
     def _query(self, plan: Plan, node: Node, sql: str) -> TableResult:
-        program = self._program([plan], is_alone=True)
+        program = self._program([plan], [(node, sql)], is_alone=True)
         rows = program.rows(plan, node, sql)
         collect_id = uuid.uuid4().hex
         sink = PhysicalTransformation(
@@ -184,11 +184,13 @@ class StatementEnvironment:
             width=configuration.get(DISPLAY_WIDTH),
         )
 
-    def _program(self, plans: Sequence[Plan], is_alone: bool = False) -> Program:
-        """What makes transformations of these plans; `is_alone`: they are a job of their own."""
+    def _program(
+        self, plans: Sequence[Plan], statements: Sequence[tuple[Node, str]], is_alone: bool = False
+    ) -> Program:
+        """What makes transformations of these plans of statements; `is_alone`: they are a job of their own."""
         configuration = self._runner.configuration
         is_automatic = is_alone and configuration.get(RUNTIME_MODE) == "automatic"
-        return Program(self.catalog, self._streams, options_of(configuration), plans, is_automatic)
+        return Program(self.catalog, self._streams, options_of(configuration), plans, statements, is_automatic)
 
     # -- INSERT
 
@@ -197,7 +199,9 @@ class StatementEnvironment:
 
     def _sinks(self, inserts: Sequence[PlannedInsert], is_alone: bool = False) -> list[PhysicalTransformation]:
         """The sinks of several plans, below which each table is read once."""
-        program = self._program([each.plan.input for each in inserts], is_alone)
+        program = self._program(
+            [each.plan.input for each in inserts], [(each.statement, each.sql) for each in inserts], is_alone
+        )
         return [program.insert(each.plan, each.statement, each.sql) for each in inserts]
 
     def _run_inserts(self, inserts: Sequence[PlannedInsert]) -> TableResult:
@@ -246,14 +250,15 @@ class StatementEnvironment:
 
     def _explain(self, plans: Sequence[Plan], nodes: Sequence[Node], sql: str, details: Sequence[str] = ()) -> str:
         parts = ["== Logical Plan ==", *map(explain, plans)]
-        program = self._program([])
+        statements = [(node, sql) for node in nodes]
+        program = self._program([], statements)
         parts.append("== Optimized Plan ==")
         for plan in plans:
             before = not isinstance(plan, Insert) or program.needs_before(plan) if _CHANGES in details else None
             parts.append(explain(optimized(program.read(plan)), before))
         if _GRAPH in details:
             queries = [plan.input if isinstance(plan, Insert) else plan for plan in plans]
-            program = self._program(queries, is_alone=True)
+            program = self._program(queries, statements, is_alone=True)
             transformations: list[Transformation] = []
             for plan, node in zip(plans, nodes, strict=True):
                 if isinstance(plan, Insert):

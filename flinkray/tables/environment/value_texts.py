@@ -24,12 +24,12 @@ NULL_TEXT = "<NULL>"
 _EPOCH = datetime.datetime(1970, 1, 1)
 
 
-def texts_of(column: pa.Array | pa.ChunkedArray, kind: LogicalType) -> list[str]:
+def texts_of(column: pa.Array | pa.ChunkedArray, kind: LogicalType, null_text: str = NULL_TEXT) -> list[str]:
     """The texts of a column's values."""
     text = _text_of(kind)
     if isinstance(kind, TimestampType | TimeType):
         column = column.cast(pa.int64() if not pa.types.is_time32(column.type) else pa.int32())
-    return [NULL_TEXT if value is None else text(value) for value in column.to_pylist()]
+    return [null_text if value is None else text(value) for value in column.to_pylist()]
 
 
 def _text_of(kind: LogicalType) -> Callable[[Any], str]:

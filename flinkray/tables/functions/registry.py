@@ -50,6 +50,28 @@ class FunctionCallError(InvalidProgramError):
     """No such function, or it does not take these arguments; the message names both, and what it takes."""
 
 
+_OF_OTHERS = {
+    "COLLECT_LIST": "ARRAY_AGG(value)",
+    "DATEADD": "time + INTERVAL '1' DAY",
+    "DATEDIFF": "TIMESTAMPDIFF(DAY, begin, end)",
+    "DATE_ADD": "time + INTERVAL '1' DAY",
+    "DATE_SUB": "time - INTERVAL '1' DAY",
+    "EXPLODE": "CROSS JOIN UNNEST(array) AS t (element)",
+    "GETDATE": "CURRENT_TIMESTAMP",
+    "GROUP_CONCAT": "LISTAGG(value, ',')",
+    "IIF": "IF(condition, value, other)",
+    "ISNULL": "value IS NULL, or COALESCE(value, other)",
+    "LEN": "CHAR_LENGTH(value)",
+    "LENGTH": "CHAR_LENGTH(value)",
+    "NVL": "COALESCE(value, other)",
+    "SIZE": "CARDINALITY(value)",
+    "STRING_AGG": "LISTAGG(value, ',')",
+    "TO_CHAR": "DATE_FORMAT(time, 'yyyy-MM-dd')",
+    "TO_NUMBER": "CAST(value AS DECIMAL(38, 18))",
+}
+"""How what other databases have as functions is written here."""
+
+
 def find(name: str) -> Function:
     """The function of that name, whatever its case.
 
@@ -58,7 +80,9 @@ def find(name: str) -> Function:
     """
     function = FUNCTIONS.get(name.upper())
     if function is None:
-        raise FunctionCallError(f"there is no function {name!r}{did_you_mean(name.upper(), FUNCTIONS)}")
+        meant = _OF_OTHERS.get(name.upper())
+        way_out = f": write {meant}" if meant else did_you_mean(name.upper(), FUNCTIONS)
+        raise FunctionCallError(f"there is no function {name!r}{way_out}")
     return function
 
 

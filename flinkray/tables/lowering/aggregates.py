@@ -34,6 +34,8 @@ _EXECUTABLE = (
 
 def aggregated(plan: Aggregate, lowering: Lowering, before: bool) -> Transformation:
     """The results of each group."""
+    if plan.hints:
+        raise Unexecutable(plan, "state has the time to live of the program: SET 'table.exec.state.ttl'")
     rows, takes = plan.input.row_type, lowering.input_changes(plan, before)
     functions = checked_functions(plan, lowering, takes[0].is_insert_only)
     if plan.grouping_sets:

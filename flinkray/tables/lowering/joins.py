@@ -8,9 +8,28 @@ from flinkray.tables.lowering.calc import with_names
 from flinkray.tables.lowering.contract import Lowering, Unexecutable, to_one
 from flinkray.tables.plans.changelogs import inputs_need_before
 from flinkray.tables.plans.explain import expression_text
-from flinkray.tables.plans.expressions import BoundExpression, Call, Column, conjunction, conjuncts, equal, shifted
+from flinkray.tables.plans.expressions import (
+    BoundExpression,
+    Call,
+    Column,
+    Plan,
+    conjunction,
+    conjuncts,
+    equal,
+    shifted,
+)
 from flinkray.tables.plans.interval_bounds import interval_bounds
-from flinkray.tables.plans.nodes import Filter, Join, Scan, SetOperation, TemporalJoin, Unnest, WatermarkAssigner
+from flinkray.tables.plans.nodes import (
+    Deduplicate,
+    Filter,
+    Join,
+    Project,
+    Scan,
+    SetOperation,
+    TemporalJoin,
+    Unnest,
+    WatermarkAssigner,
+)
 from flinkray.tables.plans.upsert_keys import is_unique_in, upsert_keys
 from flinkray.tables.plans.window_columns import is_window_join
 from flinkray.tables.types.logical import BOOLEAN, TimeAttribute, is_rowtime
@@ -33,7 +52,7 @@ from flinkray.transformations.transformation import (
 def joined(plan: Join, lowering: Lowering, before: bool) -> Transformation:
     """All pairs of two tables. A join without keys brings all rows to one subtask."""
     if plan.hints or is_window_join(plan):
-        raise Unexecutable(plan)
+        raise Unexecutable(plan, _HINTS if plan.hints else "")
     interval = _interval(plan, lowering, before)
     if interval is not None:
         return interval
@@ -54,6 +73,9 @@ def joined(plan: Join, lowering: Lowering, before: bool) -> Transformation:
     )
     keys = [[pair[side] for pair in plan.keys] for side in (0, 1)]
     return lowering.operator("Join", _description(plan), plan, factory, keys, before)
+
+
+_HINTS = "joins run in one way, and with the time to live of the program ('table.exec.state.ttl'): leave it out"
 
 
 def _interval(plan: Join, lowering: Lowering, before: bool) -> Transformation | None:
@@ -90,6 +112,10 @@ def as_of(plan: TemporalJoin, lowering: Lowering, before: bool) -> Transformatio
     times = [place for place, kind in enumerate(plan.right.row_type.types) if is_rowtime(kind)]
     if not times or not is_unique_in(plan, 1):
         raise Unexecutable(plan, "a versioned table has a watermark, and a primary key that the join compares")
+    versions = _versions(plan.right, {right for _, right in plan.keys})
+    if versions is None:
+        raise Unexecutable(plan, "its versions are rows by ROW_NUMBER() OVER (PARTITION BY the columns compared ...)")
+    time, plan = plan.time.index, replace(plan, right=versions)
     factory = TemporalJoinFactory(
         input_rows=(plan.left.row_type, plan.right.row_type),
         rows=plan.row_type,
@@ -97,11 +123,32 @@ def as_of(plan: TemporalJoin, lowering: Lowering, before: bool) -> Transformatio
         gives=lowering.changes(plan, before),
         kind=plan.kind,
         keys=plan.keys,
-        times=(plan.time.index, times[0]),
+        times=(time, times[0]),
         condition=plan.condition,
     )
     keys = [[pair[side] for pair in plan.keys] for side in (0, 1)]
     return lowering.operator("TemporalJoin", _description(plan), plan, factory, keys, before)
+
+
+def _versions(plan: Plan, keys: set[int]) -> Plan | None:
+    """A versioned table with all versions of its rows; None: they are not known.
+
+    Where the last row of each key is the table, all rows of the key are its versions. A Deduplicate gives only the last
+    one of each batch.
+    """
+    if isinstance(plan, Deduplicate):
+        return plan.input if plan.keeps_last and set(plan.keys) == keys else None
+    if isinstance(plan, Project):
+        computed = [plan.expressions[key] for key in keys]
+        read = {column.index for column in computed if isinstance(column, Column)}
+        below = _versions(plan.input, read) if len(read) == len(keys) else None
+        if below is not None:
+            return replace(plan, input=below)
+    return None if _has_last_rows(plan) else plan
+
+
+def _has_last_rows(plan: Plan) -> bool:
+    return isinstance(plan, Deduplicate) or any(map(_has_last_rows, plan.inputs))
 
 
 def _looked_up(plan: TemporalJoin, lowering: Lowering, before: bool) -> Transformation:

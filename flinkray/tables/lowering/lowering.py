@@ -44,8 +44,9 @@ class PlanLowering(Lowering):
         return normalized(scan, rows, self, before)
 
     def lowered(self, plan: Plan, before: bool) -> Transformation:
-        if any(isinstance(each, OuterColumn | Subquery) for found in expressions_of(plan) for each in walk(found)):
-            raise Unexecutable(plan)
+        _refuse_subqueries(plan)
+        if isinstance(plan, Project) and isinstance(plan.input, Filter):
+            _refuse_subqueries(plan.input)  # which becomes the same operator
         found = by_window(plan, self, before)
         if found is not None:
             return found
@@ -82,4 +83,18 @@ class PlanLowering(Lowering):
                 return unnested(plan, self, before)
             case SetOperation(kind="INTERSECT" | "EXCEPT"):
                 return combined(plan, self, before)
+            case Aggregate():
+                raise Unexecutable(plan, _OF_CHANGES)
+        raise Unexecutable(plan)
+
+
+_OF_CHANGES = (
+    "windows take rows that are only added, and those that come here are updated or taken away: window the rows before "
+    "what updates them"
+)
+
+
+def _refuse_subqueries(plan: Plan) -> None:
+    """Raise where an expression of a node asks a query, or for columns of the query around."""
+    if any(isinstance(each, OuterColumn | Subquery) for found in expressions_of(plan) for each in walk(found)):
         raise Unexecutable(plan)

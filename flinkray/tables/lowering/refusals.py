@@ -16,6 +16,7 @@ from flinkray.tables.syntax import queries as syntax
 from flinkray.tables.syntax.nodes import Node
 
 _GROUPS = (nodes.Aggregate, nodes.Distinct)
+_HINTED = (nodes.Scan, nodes.Join, nodes.Aggregate)
 _RANKS = (nodes.Window, nodes.Rank, nodes.Deduplicate)
 _JOINS = (nodes.Join, nodes.TemporalJoin, nodes.Correlate, nodes.TableFunctionCall)
 
@@ -33,6 +34,8 @@ def _is_of(plan: Plan, node: Node) -> bool:
     """Whether a node of a statement may be what a plan comes from, beside its kind."""
     if isinstance(plan, nodes.Scan) and isinstance(node, syntax.TableReference):
         return plan.table.path[2] == node.path.texts[-1]
+    if isinstance(plan, _HINTED) and plan.hints:
+        return isinstance(node, syntax.Hint)
     if not isinstance(plan, nodes.Aggregate) or plan.keys:
         return True
     functions = {call.function for call in plan.calls}
@@ -65,7 +68,7 @@ def _meanings(node: Node) -> Iterator[tuple[tuple[type[Plan], ...], str, Node]]:
         case syntax.SetOperation(kind="UNION", all=False):
             yield _GROUPS, "UNION without ALL", node.right
         case syntax.Hint(name=name):
-            yield (nodes.Scan, nodes.Join), f"the hint {name}", node
+            yield _HINTED, f"the hint {name}", node
         case syntax.TableReference(path=path, hints=()):
             yield (nodes.Scan,), f"the table {path.texts[-1]}", node
         case syntax.Join():

@@ -89,5 +89,7 @@ def _no_token(sql: str, place: int) -> SqlParserError:
         "/": "this comment does not end: write the closing */",
         '"': "double quotes mean nothing here: write strings in single quotes, and names in backticks",
     }
+    for quote in "‘’“”´":
+        unclosed[quote] = f"{quote} is no quote of SQL: write strings in straight single quotes, '...'"
     end = place + 2 if sql.startswith("/*", place) else place + 1
     return SqlParserError(unclosed.get(here, f"the character {here!r} means nothing here"), sql, place, end)

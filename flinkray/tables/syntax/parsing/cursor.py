@@ -112,6 +112,8 @@ class Cursor:
         """Take a name; `what` it is says what was expected."""
         token = self.token
         if token.kind == WORD and token.key in RESERVED - STRUCTURE:
+            if token.key == "DATE_TRUNC" and self._tokens[self._place + 1].key == "(":
+                self.fail("there is no function DATE_TRUNC: write FLOOR(time TO HOUR)")
             self.fail(f"{token.text} is a reserved word and cannot be {what}; write it in backticks: `{token.text}`")
         if not self.at_name():
             self.fail_expecting(what)
@@ -263,12 +265,18 @@ class Cursor:
         """The word that was meant, where one that could have come here, or before, is spelled nearly the same."""
         if self.token.key == "::":
             return "; write CAST(value AS type)"
+        before = self._tokens[self._place - 1] if self._place else self.token
+        if (before.key, self.token.key) == ("=", "="):
+            return "; what is equal is compared with one ="
+        if self.token.key == "," and before.kind == NUMBER and self._tokens[self._place - 2].key == "LIMIT":
+            return "; write LIMIT count OFFSET start"
+        if before.key == "," and (self.token.key in RESERVED or self.token.key == ")"):
+            return "; there is a comma too many before it"
         if self._begun:
             return f"; {self._begun[0]} is followed by {' '.join(self._begun[1:])}"
         words = {key for key in self._asked if key[:1].isalpha()}
         if self.token.kind == WORD and (hint := did_you_mean(self.token.key, words - {self.token.key})):
             return hint
-        before = self._tokens[self._place - 1] if self._place else self.token
         if before.kind == WORD and before.key not in RESERVED:
             return did_you_mean(before.key, _CLAUSES).replace("; did", f"; {before.text} was read as a name: did")
         return ""

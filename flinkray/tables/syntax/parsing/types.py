@@ -99,6 +99,8 @@ class TypeParser(Cursor):
         if self.at_name():
             path = self.path("a type")
             return TypeName("", texts=path.texts, span=path.span)
+        if key == "DATETIME":
+            self.fail("there is no type DATETIME here: it is TIMESTAMP(3)")
         return self.fail_expecting("a type")
 
     def _simple(self, key: str) -> TypeName:

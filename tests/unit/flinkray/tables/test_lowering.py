@@ -214,7 +214,7 @@ def test_in_batch_mode_final_rows_are_given() -> None:
     ("sql", "what", "place"),
     [
         ("SELECT COUNT(*), PERCENTILE(id, 0.5) FROM orders GROUP BY id", "the aggregate PERCENTILE", "PERCENTILE(id, 0.5)"),  # noqa: E501
-        ("SELECT /*+ BROADCAST(a) */ a.id FROM orders AS a, orders", "the hint BROADCAST", "BROADCAST(a)"),
+        ("SELECT 1 FROM orders AS o WHERE id = (SELECT MAX(id) FROM orders AS p WHERE p.id = o.id)", "a query in an expression", "(SELECT MAX(id) FROM orders AS p WHERE p.id = o.id)"),  # noqa: E501
         ("SELECT ARRAY(SELECT id FROM orders)", "a query in an expression", "ARRAY(SELECT id FROM orders)"),
         ("SELECT id FROM orders WHERE id > ALL (SELECT 1)", "a query in an expression", "id > ALL (SELECT 1)"),
         ("SELECT 1 FROM orders WHERE id IN (SELECT 1) OR id = 2", "a query in an expression", "id IN (SELECT 1)"),

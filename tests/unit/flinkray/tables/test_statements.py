@@ -64,12 +64,12 @@ def test_tables_are_listed_and_described_as_flink_does(tables: TableEnvironment)
 """
     )
     orders = [list(row) for row in tables.execute_sql("DESCRIBE orders").collect()]
-    assert orders[0] == ["id", "BIGINT", False, "PRI(id)", "", "", "the id"]
-    assert orders[3][5:] == ["`ts` - INTERVAL '5' SECOND", ""]
+    assert orders[0] == ["id", "BIGINT", False, "PRI(id)", None, None, "the id"]
+    assert orders[3][5:] == ["`ts` - INTERVAL '5' SECOND", None]
     assert orders[4][4] == "AS CAST(`price` * 100 AS BIGINT)"
     assert orders[5][4] == "METADATA FROM 'partition' VIRTUAL"
     described = [list(row) for row in tables.execute_sql("DESC g").collect()]
-    assert described[2] == ["p", "TIMESTAMP_LTZ(3) *PROCTIME*", False, "", "AS PROCTIME()", ""]
+    assert described[2] == ["p", "TIMESTAMP_LTZ(3) *PROCTIME*", False, None, "AS PROCTIME()", None]
 
 
 def test_show_create_gives_a_statement_that_makes_an_equal_table(tables: TableEnvironment) -> None:
@@ -135,8 +135,8 @@ def test_names_are_of_the_current_catalog_and_database(tables: TableEnvironment)
 @pytest.mark.parametrize(
     ("sql", "place", "words"),
     [
-        ("DROP TABLE orderz", "orderz", "there is no table 'orderz'"),
-        ("DROP VIEW orders", "orders", "there is no view 'orders'"),
+        ("DROP TABLE orderz", "orderz", "there is no table 'orderz'; did you mean 'orders'?"),
+        ("DROP VIEW orders", "orders", "'orders' is a table, no view: write TABLE"),
         ("CREATE TABLE g (a INT)", "g", "there is a table 'g' already"),
         ("DESCRIBE orderz", "orderz", "no table 'orderz'; did you mean 'orders'"),
         ("SHOW CREATE VIEW orders", "orders", "is a table: SHOW CREATE TABLE"),
