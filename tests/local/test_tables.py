@@ -510,7 +510,7 @@ def test_a_file_of_columns_is_read_as_far_as_all_queries_of_a_job_read_it(tmp_pa
         f"WITH ('connector'='filesystem', 'format'='parquet', 'path'='{tmp_path}')"
     )
     plans = [tables.sql_query(query)._plan for query in ("SELECT t.place.y FROM t", "SELECT name FROM t")]
-    program = tables._program(plans)
+    program = tables._program(plans, [])
     (read,) = program._tables.values()
     assert isinstance(read, PhysicalTransformation)
     assert isinstance(read.factory, SourceFactory)

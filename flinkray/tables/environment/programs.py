@@ -62,6 +62,8 @@ class Program:
         self._tables: dict[TablePath, Transformation] = {}
         self._scanned: dict[Table, Table] = {}
         """What each table of a plan is in this job."""
+        self._as_named: dict[Table, Table] = {}
+        """Tables as statements name them, by what hints made of them."""
         self._lookups: dict[TablePath, LookupTable] = {}
         self._plans = {plan: optimized(self.read(plan)) for plan in plans}
         self._scan()
@@ -93,7 +95,9 @@ class Program:
             if not isinstance(node, Scan):
                 return node
             try:
-                table = self._known(_hinted(node.table, node.hints))
+                hinted = _hinted(node.table, node.hints)
+                self._as_named[hinted] = node.table
+                table = self._known(hinted)
             except InvalidProgramError as error:
                 raise self._placed(error, node.table) from error
             return replace(node, table=table, hints=tuple(hint for hint in node.hints if hint.name != _OPTIONS))
@@ -122,7 +126,7 @@ class Program:
                 self._tables[known.path] = scan(table, fields)
                 lookup = lookup_of(table)
             except InvalidProgramError as error:
-                raise self._placed(error, table) from error
+                raise self._placed(error, self._as_named[table]) from error
             if lookup is not None:
                 self._lookups[known.path] = lookup
 
