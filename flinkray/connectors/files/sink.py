@@ -72,6 +72,9 @@ class FileSink(Sink):
         default_partition: the value in such a name for null and empty text; both are read back as null.
     """
 
+    _partitions = Partitions((), DEFAULT_PARTITION)
+    """Of the class, too: sinks that were stored before files had partitions have none."""
+
     def __init__(
         self,
         directory: PathLike,

@@ -60,6 +60,8 @@ class PostgresChangesSource(Source):
         needs_before: refuse a table whose log does not have rows as they were.
     """
 
+    _needs_before = False
+
     def __init__(
         self,
         uri: str,
