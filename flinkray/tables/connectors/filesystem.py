@@ -11,7 +11,7 @@ from flinkray.connectors.files.sink import FileSink
 from flinkray.connectors.files.source import FileSource
 from flinkray.connectors.lookup import LookupTable, RowsLookup
 from flinkray.connectors.sink import Sink
-from flinkray.connectors.source import Source
+from flinkray.connectors.source import Boundedness, Source
 from flinkray.tables.connectors.contract import Connector, TableSource, physical_columns
 from flinkray.tables.connectors.options import ConnectorOptions
 from flinkray.tables.plans.tables import Table
@@ -77,9 +77,11 @@ def _sink(table: Table, options: ConnectorOptions) -> Sink:
     )
 
 
-def _lookup(table: Table, options: ConnectorOptions) -> LookupTable:
-    source = _source(table, options).source.prepare()
-    return RowsLookup(partial(_read, source, [column.name for column in physical_columns(table)]))
+def _lookup(table: Table, options: ConnectorOptions) -> LookupTable | None:
+    source = _source(table, options).source
+    if source.boundedness is not Boundedness.BOUNDED:
+        return None
+    return RowsLookup(partial(_read, source.prepare(), [column.name for column in physical_columns(table)]))
 
 
 def _read(source: Source, names: Sequence[str]) -> pa.Table:

@@ -18,7 +18,7 @@ from flinkray.tables.lowering.contract import TableOptions, Unexecutable
 from flinkray.tables.lowering.ranks import for_upserts
 from flinkray.tables.lowering.refusals import refusal
 from flinkray.tables.plans.expressions import Plan
-from flinkray.tables.plans.nodes import Insert, Scan
+from flinkray.tables.plans.nodes import Insert, Scan, TemporalJoin
 from flinkray.tables.plans.rules.order import optimized
 from flinkray.tables.plans.rules.rewriting import bottom_up
 from flinkray.tables.plans.rules.row_fields import fields_read
@@ -119,12 +119,13 @@ class Program:
     def _scan(self) -> None:
         """Reads of each table what all plans together read."""
         read = [fields_read(plan) for plan in self._plans.values()]
+        versions = {path for plan in self._plans.values() for path in _read_as_of(plan)}
         for table, known in self._scanned.items():
             # By their keys, rows of a table with changes are put together.
             fields = frozenset(table.primary_key).union(*(each.get(known.path, ()) for each in read))
             try:
                 self._tables[known.path] = scan(table, fields)
-                lookup = lookup_of(table)
+                lookup = lookup_of(table) if known.path in versions else None
             except InvalidProgramError as error:
                 raise self._placed(error, self._as_named[table]) from error
             if lookup is not None:
@@ -214,6 +215,18 @@ def _key_of(plan: Insert) -> frozenset[int]:
     """The columns of the primary key of the table that is written."""
     names = plan.table.written_row_type.names
     return frozenset(names.index(name) for name in plan.table.primary_key)
+
+
+def _read_as_of(plan: Plan, is_below: bool = False) -> Iterator[TablePath]:
+    """The tables that a plan reads as they are at a time."""
+    if isinstance(plan, Scan):
+        yield from [plan.table.path] * is_below
+    elif isinstance(plan, TemporalJoin):
+        yield from _read_as_of(plan.left, is_below)
+        yield from _read_as_of(plan.right, True)
+    else:
+        for each in plan.inputs:
+            yield from _read_as_of(each, is_below)
 
 
 def _is_bounded(rows: Transformation) -> bool:
