@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from flinkray.errors import InvalidProgramError
-from flinkray.tables.binding.calls import checked_cast
+from flinkray.tables.binding.calls import cast_to, checked_cast
 from flinkray.tables.binding.context import CommonTablePlan, Context
 from flinkray.tables.binding.expressions import ExpressionBinder
 from flinkray.tables.binding.queries import QueryPlanner, renamed
@@ -18,6 +18,7 @@ from flinkray.tables.plans.tables import Table
 from flinkray.tables.syntax import statements as syntax
 from flinkray.tables.syntax.expressions import Number, Text
 from flinkray.tables.syntax.parsing.parser import parse_expression, parse_statement
+from flinkray.tables.types.casts import can_cast
 from flinkray.tables.types.logical import RowType
 
 
@@ -86,6 +87,8 @@ class Binder:
             elif field.name in fixed:
                 literal = fixed[field.name]
                 value = ExpressionBinder(context, Scope(), QueryPlanner(context).bind, "PARTITION").bind(literal)
+                if can_cast(value.type, field.type.as_nullable()):  # names of directories are texts
+                    value = cast_to(value, field.type)
                 node = statement.query
             elif field.type.nullable:
                 value, node = Constant(field.type, None), statement.query

@@ -12,7 +12,7 @@ from flinkray.tables.functions.signatures import NO_LITERAL, Argument, ResolvedC
 from flinkray.tables.plans.expressions import BoundExpression, Call, Constant, is_null_constant
 from flinkray.tables.syntax.expressions import Call as CallNode
 from flinkray.tables.syntax.nodes import Node
-from flinkray.tables.types.casts import can_cast, can_cast_implicitly
+from flinkray.tables.types.casts import can_cast_implicitly
 from flinkray.tables.types.logical import LogicalType, TimestampType
 
 
@@ -81,10 +81,8 @@ def user_call(
 def checked_cast(
     node: Node, expression: BoundExpression, target: LogicalType, what: str, context: Context
 ) -> BoundExpression:
-    """A value for a column of a table, cast to its type where there is such a cast."""
-    if not (
-        can_cast_implicitly(expression.type, target.as_nullable()) or can_cast(expression.type, target.as_nullable())
-    ):
+    """A value for a column of a table, cast to its type where that loses nothing, as Flink does."""
+    if not can_cast_implicitly(expression.type, target.as_nullable()):
         context.fail(node, f"{what} is {target}, and the query gives {expression.type}; CAST it")
     return cast_to(expression, target)
 

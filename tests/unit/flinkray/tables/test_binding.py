@@ -187,12 +187,14 @@ def test_an_insert_casts_the_querys_columns_in_their_order(shop: Catalog) -> Non
     assert (first, second) == (Column(INT.not_null(), 1), Column(STRING, 0))
     assert isinstance(third, Constant)
     assert third.value is None
-    narrower = bind(shop, "INSERT INTO customers (id, name) SELECT id, 'x' FROM orders")
-    assert isinstance(narrower, Insert)
-    assert isinstance(narrower.input, Project)
-    cast = narrower.input.expressions[0]
+    wider = bind(shop, "INSERT INTO customers (id, name, rating) SELECT amount, 'x', price FROM orders")
+    assert isinstance(wider, Insert)
+    assert isinstance(wider.input, Project)
+    cast = wider.input.expressions[2]
     assert isinstance(cast, Call)
-    assert (cast.function, str(cast.type)) == ("CAST", "INT NOT NULL")
+    assert (cast.function, str(cast.type)) == ("CAST", "DOUBLE")
+    with pytest.raises(SqlValidationError, match="column 'id' is INT NOT NULL, and the query gives BIGINT NOT NULL"):
+        bind(shop, "INSERT INTO customers (id, name) SELECT id, 'x' FROM orders")
 
 
 def test_a_table_that_is_there_is_not_made_again() -> None:
