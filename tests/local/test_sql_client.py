@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -89,6 +90,8 @@ def test_jobs_are_listed_and_stopped_by_their_ids(tmp_path: Path) -> None:
     sql.run_line(f"STOP JOB '{job_ids[1]}'; STOP JOB 'none';")
     assert "there is no job 'none'" in printed()
     assert sql._jobs.all()[0].status == "FINISHED"
+    sql.close()
+    assert not [each.name for each in threading.enumerate() if each.name.startswith("job-")]
 
 
 def test_the_client_ends_where_it_is_told_to() -> None:

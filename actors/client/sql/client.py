@@ -110,6 +110,7 @@ class SqlClient:
             FlinkrayError: it is wrong, or fails.
             Quit: it says so.
         """
+        self._jobs.running()  # what has ended since then is let go
         command = self._command(statement)
         if command is not None:
             command()
@@ -214,6 +215,10 @@ class SqlClient:
         """
         for client in self._jobs.running():
             client.result()
+
+    def close(self) -> None:
+        """Ends the jobs that run in this process, or in clusters of their own."""
+        self._jobs.close()
 
     def _quit(self) -> None:
         running = self._jobs.running()

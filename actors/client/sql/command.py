@@ -35,6 +35,8 @@ def run(
         client.wait_for_jobs()
     except Quit:
         return
+    finally:
+        client.close()
 
 
 def _talk(client: SqlClient) -> None:

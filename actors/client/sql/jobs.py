@@ -60,8 +60,20 @@ class Jobs:
         return list(found.values())
 
     def running(self) -> list[JobClient]:
-        """Those that this client has started, and that have not ended."""
-        return [client for _, client in self._started.values() if not client.status().is_terminal]
+        """Those that this client has started, and that have not ended. Clusters of those that have are shut down."""
+        running = []
+        for _, client in self._started.values():
+            if client.status().is_terminal:
+                client.close()
+            else:
+                running.append(client)
+        return running
+
+    def close(self) -> None:
+        """Shuts down the clusters of jobs that this client has started, and that have one of their own; these jobs
+        end."""
+        for _, client in self._started.values():
+            client.close()
 
     def find(self, job: str) -> JobClient:
         """The job whose id is, or begins with, that.
