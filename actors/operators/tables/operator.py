@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Generic, TypeVar
 
 import pyarrow as pa
@@ -15,6 +15,7 @@ from actors.operators.contract.operator import Operator, OperatorContext, Output
 from actors.operators.tables.changes import Kinds
 from actors.operators.tables.rows.row_store import CapturedRows, RowStore
 from actors.operators.windows.buffers.buffered_keys import BufferedKeys
+from actors.protocol.elements import CheckpointOptions
 from actors.state.snapshots.snapshot import KeyedTable, OperatorSnapshot, RestoredState
 from flinkray.batches.batch import Batch
 from flinkray.batches.numpy_arrays import as_numpy, from_numpy
@@ -22,6 +23,8 @@ from flinkray.tables.types.arrow import stored_schema
 from flinkray.transformations.operator_factories import TableFactory
 from flinkray.types.records import Kind
 
+WRITTEN = "written"
+"""The number beside each row of a store that says when it was last written, where `expire` is called."""
 _ROWS = "rows"
 """The metadata of a table of state that says which columns its rows have."""
 Factory = TypeVar("Factory", bound=TableFactory)
@@ -67,10 +70,6 @@ class TableOperator(Operator, Generic[Factory]):
             kinds: the value of each row's `RowKind`; None: all are inserts.
         """
 
-    def forget_unused(self) -> None:
-        """Called after each batch: forgets keys that nothing is kept of any more, where there are many, and state that
-        has not been written for its time to live."""
-
     def emit(self, rows: pa.RecordBatch, kinds: Kinds | None = None) -> None:
         """Results, which have the columns of `schema`; without kinds they are inserts."""
         if not rows.num_rows:
@@ -89,8 +88,26 @@ class TableOperator(Operator, Generic[Factory]):
         ttl = self.factory.state_ttl_ms
         return self.now() - ttl if ttl else None
 
-    def forget_unused_of(self, stores: Sequence[RowStore]) -> None:
-        """Forgets the rows that were removed from these stores, which hold all state by key, and keys without rows."""
+    # -- state that lies in stores of rows; operators with other state do these things themselves
+
+    @property
+    def stores(self) -> Mapping[str, RowStore]:
+        """All state by key, by the name of the part of state that each store is."""
+        return {}
+
+    def expire(self) -> None:
+        """Forgets rows that were last written before their time to live, of the next piece of each store."""
+        before = self.expires_before
+        if before is not None:
+            for store in self.stores.values():
+                store.remove(store.sweep(WRITTEN, before))
+
+    def forget_unused(self) -> None:
+        """Called after each batch: forgets rows that were removed, and keys of which nothing is kept any more, where
+        these are many."""
+        stores = self.stores.values()
+        if not stores:
+            return
         for store in stores:
             store.compact()
         new_ids = self.keys.forget_unused(store.live_keys() for store in stores)
@@ -98,18 +115,15 @@ class TableOperator(Operator, Generic[Factory]):
             for store in stores:
                 store.renumber_keys(new_ids)
 
-    # -- snapshots of what lies in stores of rows
-
-    def snapshot(self, stores: Mapping[str, RowStore]) -> OperatorSnapshot | None:
-        """The rows of stores, by the name of the part of state that each is; None: there are none."""
-        snapshot = OperatorSnapshot()
+    def snapshot_state(self, checkpoint_id: int, options: CheckpointOptions) -> OperatorSnapshot | None:
+        snapshot, stores = OperatorSnapshot(), self.stores
         tables, keys = self.tables, self.keys.columns()
         for name, store in stores.items():
             if len(store):
                 snapshot.add_keyed(name, _table_of(tables, keys, store.capture(), _metadata(store)), tables.owned)
         return snapshot if any(map(len, stores.values())) else None
 
-    def restore(self, restored: RestoredState | None, stores: Mapping[str, RowStore]) -> None:
+    def initialize_state(self, restored: RestoredState | None) -> None:
         """Puts rows back into their stores.
 
         Raises:
@@ -117,7 +131,7 @@ class TableOperator(Operator, Generic[Factory]):
         """
         if restored is None:
             return
-        for name, store in stores.items():
+        for name, store in self.stores.items():
             for part in same_rows(restored.keyed(name), _ROWS, _metadata(store)[_ROWS].decode(), self.where):
                 store.restore(part, self.keys.restored_ids(part))
 

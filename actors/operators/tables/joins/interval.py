@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 import pyarrow as pa
 
@@ -15,9 +17,7 @@ from actors.operators.tables.joins.conditions import JoinCondition
 from actors.operators.tables.joins.results import JoinResults
 from actors.operators.tables.joins.timed_rows import NO_TIME, TIME, RowsByTime, milliseconds_of, timed_store
 from actors.operators.tables.operator import TableOperator
-from actors.operators.tables.rows.row_store import Numbers
-from actors.protocol.elements import CheckpointOptions
-from actors.state.snapshots.snapshot import OperatorSnapshot, RestoredState
+from actors.operators.tables.rows.row_store import Numbers, RowStore
 from flinkray.batches.numpy_arrays import from_numpy
 from flinkray.transformations.table_join_factories import TableIntervalJoinFactory
 from flinkray.types.records import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp
@@ -131,11 +131,6 @@ class TableIntervalJoinOperator(TableOperator[TableIntervalJoinFactory]):
 
     # -- state
 
-    def forget_unused(self) -> None:
-        self.forget_unused_of(self._stores)
-
-    def snapshot_state(self, checkpoint_id: int, options: CheckpointOptions) -> OperatorSnapshot | None:
-        return self.snapshot(dict(zip(_STATES, self._stores, strict=True)))
-
-    def initialize_state(self, restored: RestoredState | None) -> None:
-        self.restore(restored, dict(zip(_STATES, self._stores, strict=True)))
+    @property
+    def stores(self) -> Mapping[str, RowStore]:
+        return dict(zip(_STATES, self._stores, strict=True))

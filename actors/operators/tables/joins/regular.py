@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 import pyarrow as pa
 
@@ -15,8 +17,8 @@ from actors.operators.tables.joins.conditions import JoinCondition
 from actors.operators.tables.joins.results import JoinResults
 from actors.operators.tables.joins.side import IS_GIVEN, MATCHES, Changed, JoinSide
 from actors.operators.tables.operator import TableOperator
-from actors.protocol.elements import CheckpointOptions
-from actors.state.snapshots.snapshot import OperatorSnapshot, RestoredState
+from actors.operators.tables.rows.row_store import RowStore
+from actors.state.snapshots.snapshot import RestoredState
 from flinkray.batches.numpy_arrays import from_numpy
 from flinkray.transformations.table_join_factories import RegularJoinFactory
 from flinkray.types.records import MAX_TIMESTAMP, Timestamp
@@ -259,14 +261,12 @@ class RegularJoinOperator(TableOperator[RegularJoinFactory]):
             if ttl:
                 side.expire(self.now() - ttl)
 
-    def forget_unused(self) -> None:
-        self.forget_unused_of([side.store for side in self._sides])
-
-    def snapshot_state(self, checkpoint_id: int, options: CheckpointOptions) -> OperatorSnapshot | None:
-        return self.snapshot({name: side.store for name, side in zip(_STATES, self._sides, strict=True)})
+    @property
+    def stores(self) -> Mapping[str, RowStore]:
+        return {name: side.store for name, side in zip(_STATES, self._sides, strict=True)}
 
     def initialize_state(self, restored: RestoredState | None) -> None:
-        self.restore(restored, {name: side.store for name, side in zip(_STATES, self._sides, strict=True)})
+        super().initialize_state(restored)
         for side in self._sides:
             side.restored()
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 import pyarrow as pa
 
@@ -11,8 +13,6 @@ from actors.keys.index import Ids
 from actors.operators.tables.changes import Kinds, weights_of
 from actors.operators.tables.operator import TableOperator
 from actors.operators.tables.rows.row_store import Numbers, RowStore
-from actors.protocol.elements import CheckpointOptions
-from actors.state.snapshots.snapshot import OperatorSnapshot, RestoredState
 from flinkray.batches.numpy_arrays import from_numpy
 from flinkray.transformations.table_join_factories import SetOperationFactory
 from flinkray.types.records import MAX_TIMESTAMP, Timestamp
@@ -90,11 +90,6 @@ class SetOperationOperator(TableOperator[SetOperationFactory]):
                 self._give(rows, self._results(some))
         super().on_watermark(timestamp)
 
-    def forget_unused(self) -> None:
-        self.forget_unused_of([self._store])
-
-    def snapshot_state(self, checkpoint_id: int, options: CheckpointOptions) -> OperatorSnapshot | None:
-        return self.snapshot({_STATE: self._store})
-
-    def initialize_state(self, restored: RestoredState | None) -> None:
-        self.restore(restored, {_STATE: self._store})
+    @property
+    def stores(self) -> Mapping[str, RowStore]:
+        return {_STATE: self._store}

@@ -146,9 +146,9 @@ class OverOperator(WaitingOperator[OverFactory]):
                 store.remove(store.sweep(_WRITTEN, before))
 
     @property
-    def _stores(self) -> Mapping[str, RowStore]:
+    def stores(self) -> Mapping[str, RowStore]:
         seen = {f"{_SEEN} {number}": store for number, store in enumerate(self.seen.values())}
-        return {**super()._stores, _CARRIED: self._carried, _FORMER: self._former, **seen}
+        return {**super().stores, _CARRIED: self._carried, _FORMER: self._former, **seen}
 
 
 class _Due:

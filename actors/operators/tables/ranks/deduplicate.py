@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 import pyarrow as pa
 
@@ -9,16 +11,13 @@ from actors.columns.ordering import distinct, order_by
 from actors.columns.take import take
 from actors.keys.index import Ids
 from actors.operators.tables.changes import Flags, Kinds, changed_rows, differ
-from actors.operators.tables.operator import TableOperator
+from actors.operators.tables.operator import WRITTEN, TableOperator
 from actors.operators.tables.rows.row_store import Numbers, RowStore
-from actors.protocol.elements import CheckpointOptions
-from actors.state.snapshots.snapshot import OperatorSnapshot, RestoredState
 from flinkray.batches.numpy_arrays import as_numpy, from_numpy
 from flinkray.transformations.table_factories import DeduplicateFactory
 from flinkray.types.records import MAX_TIMESTAMP, Timestamp
 
 _STATE = "rows"
-_WRITTEN = "written"
 _NEVER = np.iinfo(np.int64).min
 
 
@@ -27,10 +26,10 @@ class DeduplicateOperator(TableOperator[DeduplicateFactory]):
 
     def __init__(self, factory: DeduplicateFactory) -> None:
         super().__init__(factory)
-        self._store = RowStore(self.schema, {_WRITTEN: Numbers(np.int64)})
+        self._store = RowStore(self.schema, {WRITTEN: Numbers(np.int64)})
 
     def process_rows(self, rows: pa.RecordBatch, keys: Ids, kinds: Kinds | None, input_index: int) -> None:
-        self._expire()
+        self.expire()
         chosen = self._best(keys, self._times(rows))
         keys, after = keys[chosen], take(rows, from_numpy(chosen))
         places, slots = self._store.of_keys(keys)
@@ -85,18 +84,6 @@ class DeduplicateOperator(TableOperator[DeduplicateFactory]):
             self.end_keys()
         super().on_watermark(timestamp)
 
-    def _expire(self) -> None:
-        before = self.expires_before
-        if before is not None:
-            self._store.remove(self._store.sweep(_WRITTEN, before))
-
-    def forget_unused(self) -> None:
-        self.forget_unused_of([self._store])
-
-    # -- snapshots
-
-    def snapshot_state(self, checkpoint_id: int, options: CheckpointOptions) -> OperatorSnapshot | None:
-        return self.snapshot({_STATE: self._store})
-
-    def initialize_state(self, restored: RestoredState | None) -> None:
-        self.restore(restored, {_STATE: self._store})
+    @property
+    def stores(self) -> Mapping[str, RowStore]:
+        return {_STATE: self._store}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 import pyarrow as pa
 
@@ -9,15 +11,12 @@ from actors.columns.ordering import differs_from_previous, order_by
 from actors.columns.take import take
 from actors.keys.index import Ids
 from actors.operators.tables.changes import Kinds, changed_rows, differ, weights_of
-from actors.operators.tables.operator import TableOperator
+from actors.operators.tables.operator import WRITTEN, TableOperator
 from actors.operators.tables.rows.row_store import Numbers, RowStore
-from actors.protocol.elements import CheckpointOptions
-from actors.state.snapshots.snapshot import OperatorSnapshot, RestoredState
 from flinkray.batches.numpy_arrays import from_numpy
 from flinkray.transformations.table_factories import NormalizeFactory
 
 _STATE = "rows"
-_WRITTEN = "written"
 
 
 class NormalizeOperator(TableOperator[NormalizeFactory]):
@@ -29,10 +28,10 @@ class NormalizeOperator(TableOperator[NormalizeFactory]):
 
     def __init__(self, factory: NormalizeFactory) -> None:
         super().__init__(factory)
-        self._store = RowStore(self.schema, {_WRITTEN: Numbers(np.int64)})
+        self._store = RowStore(self.schema, {WRITTEN: Numbers(np.int64)})
 
     def process_rows(self, rows: pa.RecordBatch, keys: Ids, kinds: Kinds | None, input_index: int) -> None:
-        self._expire()
+        self.expire()
         last = _last_of_each(keys)
         keys, after, has = keys[last], take(rows, from_numpy(last)), weights_of(kinds, rows.num_rows)[last] > 0
         places, slots = self._store.of_keys(keys)
@@ -41,7 +40,7 @@ class NormalizeOperator(TableOperator[NormalizeFactory]):
         before = self._with(after, places, self._store.take(slots))
         is_equal = had & has & ~differ(before, after)
         if self.factory.state_ttl_ms:
-            self._store.numbers(_WRITTEN)[slots] = self.now()
+            self._store.numbers(WRITTEN)[slots] = self.now()
         self._store.remove(slots[~is_equal[places]])
         new, changed = np.flatnonzero(has & ~is_equal), np.flatnonzero((had | has) & ~is_equal)
         self._store.add(keys[new], take(after, from_numpy(new)), written=self.now())
@@ -54,19 +53,9 @@ class NormalizeOperator(TableOperator[NormalizeFactory]):
         sources[places] = rows.num_rows + np.arange(len(places))
         return take(pa.concat_batches([rows, others]), from_numpy(sources))
 
-    def _expire(self) -> None:
-        before = self.expires_before
-        if before is not None:
-            self._store.remove(self._store.sweep(_WRITTEN, before))
-
-    def forget_unused(self) -> None:
-        self.forget_unused_of([self._store])
-
-    def snapshot_state(self, checkpoint_id: int, options: CheckpointOptions) -> OperatorSnapshot | None:
-        return self.snapshot({_STATE: self._store})
-
-    def initialize_state(self, restored: RestoredState | None) -> None:
-        self.restore(restored, {_STATE: self._store})
+    @property
+    def stores(self) -> Mapping[str, RowStore]:
+        return {_STATE: self._store}
 
 
 def _last_of_each(keys: Ids) -> Ids:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 import pyarrow as pa
 
@@ -10,20 +12,17 @@ from actors.columns.take import take
 from actors.keys.index import Ids
 from actors.operators.contract.operator import OperatorContext, Output
 from actors.operators.tables.changes import Flags, Kinds, differ, weights_of
-from actors.operators.tables.operator import TableOperator
+from actors.operators.tables.operator import WRITTEN, TableOperator
 from actors.operators.tables.ranks.rank_changes import RowChanges, changes_by_rank, changes_by_row
 from actors.operators.tables.ranks.retractions import are_left
 from actors.operators.tables.ranks.sort_codes import Codes, groups_of_ties, is_less, sort_codes, starts_of_ties
 from actors.operators.tables.rows.row_store import Numbers, RowStore
-from actors.protocol.elements import CheckpointOptions
-from actors.state.snapshots.snapshot import OperatorSnapshot, RestoredState
 from flinkray.batches.numpy_arrays import from_numpy
 from flinkray.transformations.table_factories import RankFactory
 from flinkray.types.records import MAX_TIMESTAMP, Timestamp
 
 _STATE = "rows"
 _RANK = "rank"
-_WRITTEN = "written"
 
 
 class RankOperator(TableOperator[RankFactory]):
@@ -49,10 +48,10 @@ class RankOperator(TableOperator[RankFactory]):
         self._takes_first_to_come &= not any(context.keys)
 
     def _clear(self) -> None:
-        self._store = RowStore(self.input_schemas[0], {_RANK: Numbers(np.int64), _WRITTEN: Numbers(np.int64)})
+        self._store = RowStore(self.input_schemas[0], {_RANK: Numbers(np.int64), WRITTEN: Numbers(np.int64)})
 
     def process_rows(self, rows: pa.RecordBatch, keys: Ids, kinds: Kinds | None, input_index: int) -> None:
-        self._expire()
+        self.expire()
         if self._takes_first_to_come:
             self._take_first(rows)
             return
@@ -197,19 +196,9 @@ class RankOperator(TableOperator[RankFactory]):
         keys, rows = ranking.keys[ranking.new_places[new]], take(ranking.rows, from_numpy(new))
         self._store.add(keys, rows, rank=now[stored:][new], written=self.now())
 
-    def _expire(self) -> None:
-        before = self.expires_before
-        if before is not None:
-            self._store.remove(self._store.sweep(_WRITTEN, before))
-
-    def forget_unused(self) -> None:
-        self.forget_unused_of([self._store])
-
-    def snapshot_state(self, checkpoint_id: int, options: CheckpointOptions) -> OperatorSnapshot | None:
-        return self.snapshot({_STATE: self._store})
-
-    def initialize_state(self, restored: RestoredState | None) -> None:
-        self.restore(restored, {_STATE: self._store})
+    @property
+    def stores(self) -> Mapping[str, RowStore]:
+        return {_STATE: self._store}
 
 
 def _last_of(flags: Flags) -> Ids:

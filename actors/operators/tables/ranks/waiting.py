@@ -98,22 +98,19 @@ class WaitingOperator(TableOperator[Factory]):
             self.forget_unused()
 
     @property
-    def _stores(self) -> Mapping[str, RowStore]:
+    def stores(self) -> Mapping[str, RowStore]:
         """All rows that are kept by key, by their name in snapshots."""
         return {_WAITING: self._waiting}
 
-    def forget_unused(self) -> None:
-        self.forget_unused_of(list(self._stores.values()))
-
     def snapshot_state(self, checkpoint_id: int, options: CheckpointOptions) -> OperatorSnapshot | None:
-        snapshot = self.snapshot(self._stores)
+        snapshot = super().snapshot_state(checkpoint_id, options)
         if self._watermark > MIN_TIMESTAMP:
             snapshot = snapshot or OperatorSnapshot()
             snapshot.add_list(_WATERMARK, [self._watermark], ListMode.UNION)
         return snapshot
 
     def initialize_state(self, restored: RestoredState | None) -> None:
-        self.restore(restored, self._stores)
+        super().initialize_state(restored)
         if restored is not None:
             # What was late stays late; subtasks had the watermarks of their inputs, of which the lowest holds for all.
             self._watermark = min(restored.items(_WATERMARK), default=int(MIN_TIMESTAMP))
