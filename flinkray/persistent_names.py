@@ -19,6 +19,7 @@ NAMES = {
     "AbandonedFiles@1": "flinkray.connectors.files.commits:AbandonedFiles",
     "FileCommittable@1": "flinkray.connectors.files.commits:FileCommittable",
     "FilePartitions@1": "flinkray.connectors.files.partitions:Partitions",
+    "FileRolling@1": "flinkray.connectors.files.sink:Rolling",
     "FileSplit@1": "flinkray.connectors.files.formats:FileSplit",
     "MonitoredFiles@1": "flinkray.connectors.files.monitoring:MonitoredFiles",
     "FileGroup@1": "flinkray.connectors.files.small_files:FileGroup",

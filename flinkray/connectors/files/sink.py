@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
+from msgspec import Struct
 from pyarrow import fs
 
 from flinkray.batches.batch import FEW_ROWS, Batch
@@ -25,6 +26,7 @@ from flinkray.connectors.files.paths import PathLike, resolve
 from flinkray.connectors.formats.json_lines import to_json_lines
 from flinkray.connectors.sink import Sink, SinkWriter, SinkWriterContext
 from flinkray.errors import InvalidProgramError, TypeMismatchError, UnknownColumnError, did_you_mean, operator_label
+from flinkray.time.durations import Duration, to_millis
 from flinkray.types.nested import with_items
 from flinkray.types.records import Kind
 
@@ -45,6 +47,20 @@ _WAYS_OUT = {
     "arrow": "map it to another type first",
     "text": "map it to text first",
 }
+
+
+class Rolling(Struct, frozen=True):
+    """When a file ends before the next checkpoint, as Flink's DefaultRollingPolicy says; None: not by this."""
+
+    part_size: int | None
+    rollover_ms: int | None
+    inactivity_ms: int | None
+
+    def ends_before(self, file: _OpenFile, now_ms: int) -> bool:
+        """Whether no rows that come now go into the file."""
+        return (self.rollover_ms is not None and now_ms - file.opened_ms >= self.rollover_ms) or (
+            self.inactivity_ms is not None and now_ms - file.written_ms >= self.inactivity_ms
+        )
 
 
 class FileSink(Sink):
@@ -70,10 +86,16 @@ class FileSink(Sink):
         partition_by: columns that name directories, `dt=2024-01-01/hour=3` as Hive writes them, and are not in the
             files. Each subtask writes to 64 directories at a time: where there are more, let rows come keyed by them.
         default_partition: the value in such a name for null and empty text; both are read back as null.
+        part_size: in bytes: a file also ends after the batch that makes it as large; None: at any size. Of Parquet,
+            rows that wait for their row group count as what they take in memory.
+        rollover_interval: a file also ends before rows that come so long after its first; None: at any age.
+        inactivity_interval: a file also ends before rows that come so long after its last; None: at any age.
     """
 
     _partitions = Partitions((), DEFAULT_PARTITION)
     """Of the class, too: sinks that were stored before files had partitions have none."""
+    _rolling = Rolling(None, None, None)
+    """The same of those from before files ended at a size."""
 
     def __init__(
         self,
@@ -84,6 +106,9 @@ class FileSink(Sink):
         suffix: str | None = None,
         partition_by: Sequence[str] = (),
         default_partition: str = DEFAULT_PARTITION,
+        part_size: int | None = None,
+        rollover_interval: Duration | None = None,
+        inactivity_interval: Duration | None = None,
     ) -> None:
         if format not in _WRITERS:
             raise InvalidProgramError(
@@ -98,6 +123,13 @@ class FileSink(Sink):
         self._prefix = prefix
         self._suffix = f".{format}" if suffix is None else suffix
         self._partitions = Partitions(tuple(partition_by), default_partition)
+        if part_size is not None and part_size < 1:
+            raise InvalidProgramError(f"FileSink(part_size=...) is at least 1 byte, got {part_size!r}")
+        self._rolling = Rolling(
+            part_size,
+            None if rollover_interval is None else to_millis(rollover_interval, "rollover_interval"),
+            None if inactivity_interval is None else to_millis(inactivity_interval, "inactivity_interval"),
+        )
         self._submission = ""
 
     def prepare(self) -> Sink:
@@ -114,7 +146,7 @@ class FileSink(Sink):
                 f"there is a file there, or above it; name another directory ({error})"
             ) from error
         names = FileNames(self._filesystem, self._directory, self._prefix, self._suffix, self._submission, context)
-        return _FileWriter(self._filesystem, names, self._format, self._partitions, context)
+        return _FileWriter(self._filesystem, names, self._format, self._partitions, self._rolling, context)
 
     @property
     def delivery_guarantee(self) -> DeliveryGuarantee:
@@ -133,6 +165,7 @@ class _FileWriter(SinkWriter):
         names: FileNames,
         format: str,
         partitions: Partitions,
+        rolling: Rolling,
         context: SinkWriterContext,
     ) -> None:
         self._filesystem = system
@@ -140,6 +173,7 @@ class _FileWriter(SinkWriter):
         self._format = format
         self._partitions = partitions
         self._most_open = _MOST_OPEN_PARTITIONS if partitions.columns else _MOST_OPEN
+        self._rolling = rolling
         self._context = context
         self._open: list[_OpenFile] = []
         """The files that are being written, one per directory and schema; the one written to last comes last."""
@@ -155,14 +189,17 @@ class _FileWriter(SinkWriter):
                 f"{operator_label(self._context.operator_name)}: {self._format} files have columns, and these rows are "
                 "Python objects; map them to rows, tuples or numbers first"
             )
+        now_ms = self._context.now_ms()
+        for file in [file for file in self._open if self._rolling.ends_before(file, now_ms)]:
+            self._finish(file)
         columns = self._partitions.columns
         if not columns:
             self._check_is_scalar(batch)
-            self._write("", batch.data)
+            self._write("", batch.data, now_ms)
             return
         self._check_partitions(batch.data)
         for partition, rows in by_partition(batch.data, self._partitions):
-            self._write(partition, rows)
+            self._write(partition, rows, now_ms)
 
     def _check_is_scalar(self, batch: Batch) -> None:
         if self._format == "text" and batch.kind is not Kind.SCALAR:
@@ -184,11 +221,15 @@ class _FileWriter(SinkWriter):
                 f"{wanted}; write another format, or partition by other columns"
             )
 
-    def _write(self, partition: str, data: pa.RecordBatch) -> None:
+    def _write(self, partition: str, data: pa.RecordBatch, now_ms: int) -> None:
         if not self._open or not self._open[-1].is_for(partition, data.schema):
-            self._open.append(self._file_for(partition, data))
+            self._open.append(self._file_for(partition, data, now_ms))
+        file = self._open[-1]
         try:
-            self._open[-1].write(data)
+            file.write(data)
+            file.written_ms = now_ms
+            if self._rolling.part_size is not None and file.size() >= self._rolling.part_size:
+                self._finish(file)
         except _REFUSALS as error:
             refusal = self._refusal(data)
             if refusal is None:
@@ -200,7 +241,7 @@ class _FileWriter(SinkWriter):
 
     def prepare_commit(self, checkpoint_id: int) -> list[Any]:
         while self._open:
-            self._finish_oldest()
+            self._finish(self._open[0])
         for file in self._complete:
             if file.path != file.committable.hidden:
                 self._filesystem.move(file.path, file.committable.hidden)
@@ -221,13 +262,15 @@ class _FileWriter(SinkWriter):
             delete_file(self._filesystem, file.path)
             delete_file(self._filesystem, file.committable.hidden)
 
-    def _file_for(self, partition: str, data: pa.RecordBatch) -> _OpenFile:
+    def _file_for(self, partition: str, data: pa.RecordBatch, now_ms: int) -> _OpenFile:
         for position, file in enumerate(self._open):
             if file.is_for(partition, data.schema):
                 return self._open.pop(position)
         if len(self._open) == self._most_open:
-            self._finish_oldest()
-        return self._new_file(partition, data)
+            self._finish(self._open[0])
+        file = self._new_file(partition, data)
+        file.opened_ms = now_ms
+        return file
 
     def _new_file(self, partition: str, data: pa.RecordBatch) -> _OpenFile:
         if data.schema != self._checked:
@@ -257,9 +300,10 @@ class _FileWriter(SinkWriter):
                 )
         return None
 
-    def _finish_oldest(self) -> None:
-        self._open[0].finish()
-        self._complete.append(self._open.pop(0))
+    def _finish(self, file: _OpenFile) -> None:
+        file.finish()
+        self._open.remove(file)
+        self._complete.append(file)
 
 
 # -- formats -----------------------------------------------------------------------------------------------------
@@ -272,6 +316,8 @@ class _OpenFile(ABC):
         self, stream: pa.NativeFile, schema: pa.Schema, path: str, committable: FileCommittable, partition: str = ""
     ) -> None:
         self._partition = partition
+        self.opened_ms = self.written_ms = 0
+        """When its first and its last rows came."""
         self.path = path
         self.committable = committable
         self.schema = schema
@@ -287,6 +333,10 @@ class _OpenFile(ABC):
 
     @abstractmethod
     def write(self, batch: pa.RecordBatch) -> None: ...
+
+    def size(self) -> int:
+        """Its bytes so far."""
+        return int(self._stream.tell())
 
     def _end(self) -> None:
         """Writes what is buffered, and the file's end."""
@@ -327,6 +377,9 @@ class _ParquetFile(_OpenFile):
         # Dictionaries may have more values together than there are indices.
         with contextlib.suppress(pa.ArrowInvalid):
             self._waiting[-count:] = pa.Table.from_batches(self._waiting[-count:]).combine_chunks().to_batches()
+
+    def size(self) -> int:
+        return super().size() + self._bytes
 
     def _write_group(self) -> None:
         if self._rows:

@@ -81,6 +81,11 @@ class FileSource(Source):
         default_partition: the value in such a name that stands for null, as do those that Hive and Flink write.
     """
 
+    # Of the class, too: sources that were stored before there was any of this have none.
+    _monitor_ms: int | None = None
+    _partition_columns: tuple[str, ...] = ()
+    _default_partition = DEFAULT_PARTITION
+
     def __init__(
         self,
         paths: PathLike | Sequence[PathLike],

@@ -123,3 +123,35 @@ def test_options_of_the_other_direction_are_left_to_it() -> None:
     assert scan(table("n INT", both)).name == "Source: t"
     with pytest.raises(InvalidProgramError, match="written with commas"):
         sink(table("n INT", f"{CSV},'csv.field-delimiter'=';'"))
+
+
+@pytest.mark.parametrize(
+    ("options", "limits"),
+    [
+        ("", (128 << 20, 1_800_000, 1_800_000)),
+        (",'sink.rolling-policy.file-size'='1 g'", (1 << 30, 1_800_000, 1_800_000)),
+        (
+            ",'sink.rolling-policy.file-size'='2KB','sink.rolling-policy.rollover-interval'='1 h'",
+            (2048, 3_600_000, 1_800_000),
+        ),
+        (
+            ",'sink.rolling-policy.file-size'='7 b','sink.rolling-policy.inactivity-interval'='5 s'",
+            (7, 1_800_000, 5_000),
+        ),
+    ],
+)
+def test_files_of_a_table_end_as_its_rolling_policy_says(options: str, limits: tuple[int, int, int]) -> None:
+    rolling = sink(table("n INT", CSV + options))._rolling
+    assert (rolling.part_size, rolling.rollover_ms, rolling.inactivity_ms) == limits
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ("'sink.rolling-policy.file-size'='7 bits'", "expected a size such as '128MB'"),
+        ("'sink.rolling-policy.check-interval'='1 min'", "looked at when rows come"),
+    ],
+)
+def test_what_is_wrong_with_a_rolling_policy_is_said(options: str, words: str) -> None:
+    with pytest.raises(InvalidProgramError, match=words):
+        sink(table("n INT", f"{CSV},{options}"))

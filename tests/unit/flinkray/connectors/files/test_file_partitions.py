@@ -119,3 +119,12 @@ def test_what_does_not_fit_names_the_column(tmp_path: Path) -> None:
         read(FileSource(tmp_path, "parquet", partition_columns=["q"]))
     with pytest.raises(RecordError, match="column 'p' is 'x' in its path"):
         read(FileSource(tmp_path, "parquet", pa.schema({"n": pa.int64(), "p": pa.int64()}), partition_columns=["p"]))
+
+
+def test_sources_and_sinks_from_before_there_were_partitions_go_on(tmp_path: Path) -> None:
+    sink = FileSink(tmp_path, "json")
+    del sink._partitions, sink._rolling
+    written(sink, pa.record_batch({"n": [1]}))
+    source = FileSource(tmp_path, "json")
+    del source._monitor_ms, source._partition_columns, source._default_partition
+    assert table_of(read(source)).to_pydict() == {"n": [1]}

@@ -417,3 +417,33 @@ def test_rows_of_many_schemas_are_never_in_many_open_files(tmp_path: Path) -> No
     assert len(finished) >= 6
     writer.close()
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("limits", "files"),
+    [
+        ({}, [[1, 2, 3, 4]]),
+        ({"part_size": 1 << 20}, [[1, 2, 3, 4]]),
+        ({"part_size": 1}, [[1], [2], [3], [4]]),
+        ({"rollover_interval": "3 s"}, [[1, 2], [3, 4]]),
+        ({"inactivity_interval": "2 s"}, [[1, 2], [3], [4]]),
+    ],
+)
+@pytest.mark.parametrize("format", FORMATS)
+def test_files_end_at_a_size_and_before_rows_that_come_late(
+    tmp_path: Path, format: str, limits: dict[str, Any], files: list[list[int]]
+) -> None:
+    sink, context = FileSink(tmp_path, format, **limits), FakeSubtaskContext()
+    writer, committer = sink.create_writer(context), sink.create_committer()
+    assert committer is not None
+    for n, context.now in ((1, 0), (2, 1_999), (3, 4_000), (4, 6_000)):
+        writer.write(batch_of(Row(n=n)))
+    committer.commit(requests_of(writer.prepare_commit(1)))
+    paths = sorted(tmp_path.iterdir(), key=lambda path: int(path.stem.rpartition("-")[2]))
+    assert [table_of(read(FileSource(path)))["n"].to_pylist() for path in paths] == files
+    writer.close()
+
+
+def test_a_part_has_a_byte_at_least(tmp_path: Path) -> None:
+    with pytest.raises(InvalidProgramError, match="at least 1 byte"):
+        FileSink(tmp_path, part_size=0)
