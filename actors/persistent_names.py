@@ -30,6 +30,7 @@ NAMES = {
     "SubtaskDetails@1": "actors.protocol.control_messages:SubtaskDetails",
     "VertexDetails@1": "actors.protocol.control_messages:VertexDetails",
     "TaskMetrics@1": "actors.protocol.task_messages:TaskMetrics",
+    "OperatorMetrics@1": "actors.protocol.task_messages:OperatorMetrics",
     "FailureRecord@1": "actors.protocol.failure_records:FailureRecord",
     "TaskFailure@1": "actors.protocol.failure_records:TaskFailure",
     "AttemptDetails@1": "actors.protocol.job_reports:AttemptDetails",

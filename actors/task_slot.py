@@ -185,7 +185,7 @@ class TaskSlot(Endpoint):
     def _remove(self, attempt_id: AttemptId) -> None:
         running = self._running.pop(attempt_id, None)
         if running is not None:
-            running.exporter.export(running.task.metrics(), running.task.operator_figures())
+            running.exporter.export(running.task.metrics())
 
     # -- for tasks; called on their threads ----------------------------------------------------------------------
 
@@ -235,7 +235,7 @@ class TaskSlot(Endpoint):
             if running.task.is_done:
                 continue  # the task has sent its last figures itself
             metrics = running.task.metrics()
-            running.exporter.export(metrics, running.task.operator_figures())
+            running.exporter.export(metrics)
             by_job.setdefault(running.task.deployment.job_id, {})[attempt_id] = metrics
         for job_id, of_job in by_job.items():
             self._tell_metrics(job_id, of_job)

@@ -145,6 +145,15 @@ class TaskStateChanged(Struct, frozen=True):
     accumulators: dict[str, int | float] = field(default_factory=dict)
 
 
+class OperatorMetrics(Struct, frozen=True):
+    """What one operator of a task counts and measures, its functions' own metrics included, by name."""
+
+    operator_name: str
+    counts: dict[str, float] = field(default_factory=dict)
+    """Counters so far."""
+    gauges: dict[str, float] = field(default_factory=dict)
+
+
 class TaskMetrics(Struct, frozen=True):
     """A task's figures so far; monotonous within one attempt, except the gauges."""
 
@@ -166,6 +175,8 @@ class TaskMetrics(Struct, frozen=True):
     """Buffers that wait for consumers of the task."""
     output_limit: int = 0
     """So many of these may wait before the task has to."""
+    operators: tuple[OperatorMetrics, ...] = ()
+    """Those that are set up, in the chain's order."""
 
 
 class MetricsReported(Struct, frozen=True):

@@ -34,7 +34,7 @@ from actors.tasks.checkpoints.subtask_checkpoints import SubtaskCheckpoints
 from actors.tasks.checkpoints.task_checkpoints import TaskCheckpoints, TaskParts, decline
 from actors.tasks.inputs.input_processor import InputProcessor
 from actors.tasks.memory import keep_freed_memory
-from actors.tasks.metrics.figures import OperatorFigures, Stopwatch, TaskFigures
+from actors.tasks.metrics.figures import Stopwatch, TaskFigures
 from actors.tasks.wiring import (
     create_input_processor,
     create_writer,
@@ -155,10 +155,6 @@ class StreamTask:
             output_queue=sum(buffers for buffers, _ in waiting),
             output_limit=sum(limit for _, limit in waiting),
         )
-
-    def operator_figures(self) -> tuple[OperatorFigures, ...]:
-        """The figures of each operator; none before the task has set them up."""
-        return self._chain.figures if self._chain is not None else ()
 
     def trigger_checkpoint(self, checkpoint_id: int, timestamp_ms: int, options: CheckpointOptions) -> None:
         """Starts a checkpoint in a task that gets no barrier from upstream, as it has no inputs or they have ended.

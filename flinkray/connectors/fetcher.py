@@ -63,6 +63,15 @@ class SplitFetcher(ABC, Generic[S]):
         """Splits, by id, of which the task wants nothing for now, or something again. What is fetched of them anyway is
         kept, so a client that cannot pause single splits need not."""
 
+    def pending_rows(self, split: S) -> int | None:
+        """How many rows the split has behind its position, as far as is known without asking; None: it is not known.
+        Called on another thread."""
+        return None
+
+    def pending_bytes(self, split: S) -> int | None:
+        """As `pending_rows`, in bytes."""
+        return None
+
     def checkpoint_complete(self, splits: Sequence[S]) -> None:
         """A checkpoint with these positions is complete: others may be told, for monitoring or to let go of messages.
         May be called once more after the last `fetch`."""
@@ -84,6 +93,7 @@ class FetchingReader(SourceReader, Generic[S]):
         self, context: SourceReaderContext, fetcher: SplitFetcher[S], name: str, tells_checkpoints: bool = False
     ) -> None:
         self._context = context
+        self._fetcher = fetcher
         self._splits: dict[str, S] = {}
         self._handover: Handover[Fetched[S]] = Handover(_AHEAD_BYTES, context.notify_available)
         self._thread = _FetcherThread(fetcher, self._handover, name)
@@ -145,8 +155,19 @@ class FetchingReader(SourceReader, Generic[S]):
         self._thread.pause_or_resume(to_pause, to_resume)
         return True
 
+    def pending_rows(self) -> int | None:
+        return _sum_of_known(map(self._fetcher.pending_rows, list(self._splits.values())))
+
+    def pending_bytes(self) -> int | None:
+        return _sum_of_known(map(self._fetcher.pending_bytes, list(self._splits.values())))
+
     def close(self) -> None:
         self._thread.close()
+
+
+def _sum_of_known(values: Iterable[int | None]) -> int | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None
 
 
 class _FetcherThread(Generic[S]):

@@ -133,6 +133,15 @@ class SourceReader(ABC):
         """
         return False
 
+    def pending_rows(self) -> int | None:
+        """How many rows wait to be given, for monitoring (pendingRecords of Flink's FLIP-33); None: it is not known.
+        Asked now and then, on another thread: it reads plain values that others write."""
+        return None
+
+    def pending_bytes(self) -> int | None:
+        """As `pending_rows`, where a source knows bytes (pendingBytes)."""
+        return None
+
     def handle_source_event(self, event: Any) -> None:
         """The enumerator has sent something (`SplitEnumeratorContext.send_event_to_reader`)."""
 

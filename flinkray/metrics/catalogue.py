@@ -107,6 +107,34 @@ METRICS: tuple[ExportedMetric, ...] = (
         flinks="latency",
     ),
     ExportedMetric(
+        "operator_pending_rows",
+        "rows",
+        OPERATOR_TAGS,
+        "that wait for a source, as far as it knows",
+        flinks="pendingRecords",
+    ),
+    ExportedMetric(
+        "operator_pending_bytes",
+        "bytes",
+        OPERATOR_TAGS,
+        "that wait for a source, as far as it knows",
+        flinks="pendingBytes",
+    ),
+    ExportedMetric(
+        "operator_emit_event_time_lag_ms",
+        "ms",
+        OPERATOR_TAGS,
+        "how old a source's last row was when it was emitted",
+        flinks="currentEmitEventTimeLag",
+    ),
+    ExportedMetric(
+        "operator_source_idle_ms",
+        "ms",
+        OPERATOR_TAGS,
+        "since the last row of a source",
+        flinks="sourceIdleTime",
+    ),
+    ExportedMetric(
         "operator_pending_committables",
         "",
         OPERATOR_TAGS,
@@ -125,6 +153,11 @@ METRICS: tuple[ExportedMetric, ...] = (
 def metric(name: str) -> ExportedMetric:
     """The metric of that name; KeyError: there is none."""
     return _BY_NAME[name]
+
+
+def flinks_name(name: str) -> str:
+    """Flink's name of a metric; empty where it has none, or where the metric is not flinkray's own."""
+    return _BY_NAME[name].flinks if name in _BY_NAME else ""
 
 
 _BY_NAME = {each.name: each for each in METRICS}

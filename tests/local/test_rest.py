@@ -39,12 +39,14 @@ class FailsWhenAsked(MapFunction):
 
     def open(self, runtime_context: RuntimeContext) -> None:
         self._counter = runtime_context.add_accumulator("rows")
+        self._seen = runtime_context.get_metrics_group().counter("seen")
 
     def map(self, value: Any) -> Any:
         if self._marker.exists():
             self._marker.unlink(missing_ok=True)
             raise ValueError("as asked")
         self._counter.add(1)
+        self._seen.inc()
         return value
 
 
@@ -208,6 +210,12 @@ def test_rates_are_those_of_the_last_interval(job: RunningJob) -> None:
     pressure = job.http.get(f"{path}/backpressure").value
     assert (pressure["status"], pressure["backpressureLevel"]) == ("ok", "ok")
     assert all(0 <= each["idleRatio"] <= 1 and each["busyRatio"] >= 0 for each in pressure["subtasks"])
+
+
+def test_metrics_of_functions_and_sources_are_beside_those_of_tasks(job: RunningJob) -> None:
+    path = f"{job.path}/vertices/{job.vertices()[0]}/subtasks/metrics"
+    eventually(lambda: job.http.get(f"{path}?get=Map.seen&agg=min").value[0]["min"] > 0)
+    assert "Source__numbers.sourceIdleTime" in {each["id"] for each in job.http.get(path).value}
 
 
 def test_a_checkpoint_shows_what_each_subtask_did(job: RunningJob) -> None:

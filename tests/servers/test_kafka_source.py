@@ -29,6 +29,7 @@ from flinkray import (
     ValueStateDescriptor,
     WatermarkStrategy,
 )
+from tests.support.rest import RestClient
 from tests.support.servers.kafka import KafkaBroker
 from tests.support.waiting import eventually
 
@@ -150,6 +151,42 @@ def running() -> Iterator[Any]:
     yield start
     for each in started:
         each.stop()
+
+
+def waits_for(gate: Path, came: Path) -> Any:
+    def hold(value: Any) -> Any:
+        came.touch()
+        return eventually(gate.exists, deadline_s=60) and value
+
+    return hold
+
+
+def test_how_many_messages_wait_is_measured(kafka: KafkaBroker, tmp_path: Path) -> None:
+    topic = kafka.create_topic()
+    kafka.write(topic, numbers(1))
+    env = environment(1, **{"rest.port": 0, "metrics.fetcher.update-interval": "50 ms"})
+    source = KafkaSource(kafka.servers, [topic], RawFormat())
+    held = env.from_source(source, WatermarkStrategy.no_watermarks(), "messages").map(
+        waits_for(tmp_path / "gate", tmp_path / "came")
+    )
+    held.print()
+    client = env.execute_async("pending")
+    try:
+        http = RestClient(client.web_url)
+        (vertex,) = http.get(f"/jobs/{client.job_id}").value["vertices"]
+        path = f"/jobs/{client.job_id}/vertices/{vertex['id']}/subtasks/metrics"
+
+        def waiting() -> list[float]:
+            answer = http.get(f"{path}?get=Source__messages.pendingRecords&agg=sum").value
+            return [each["sum"] for each in answer]
+
+        eventually((tmp_path / "came").exists)
+        kafka.write(topic, numbers(50))
+        eventually(waiting, lambda found: found == [50])
+        (tmp_path / "gate").touch()
+        eventually(waiting, lambda found: found == [0])
+    finally:
+        client.cancel()
 
 
 def test_new_partitions_and_topics_are_found(kafka: KafkaBroker, running: Any) -> None:

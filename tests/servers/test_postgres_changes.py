@@ -583,6 +583,8 @@ def test_the_server_hears_of_a_reader_whose_task_takes_no_rows(
     postgres.execute(f"INSERT INTO {table} VALUES (1, 1, 'x')")
     eventually(lambda: any(message[25:26] == b"I" for message in opened.receive(100)))
     opened.close()
+    ((end,),) = postgres.execute("SELECT (pg_current_wal_insert_lsn() - '0/0')::int8")
+    assert confirmed(postgres, table) < opened.end <= end, "the server says how far its log is"
 
 
 # -- what is wrong

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, NoReturn
 
 import cloudpickle
+import pyarrow as pa
 
 from actors.operators.contract.chunking import ChunkSizer
 from actors.operators.contract.connector_context import ConnectorContext
@@ -78,6 +79,10 @@ class SourceOperator(Operator):
         self._timers: dict[str, Any] = {}
         self._splits: set[str] = set()
         self._finished_splits: list[str] = []
+        self._last_row_ms: float | None = None
+        """When rows were emitted last (monotonic)."""
+        self._last_lag_ms: float | None = None
+        """How old the last of them was then."""
         self._paused: set[str] = set()
         """Splits that the reader holds back for the alignment group."""
 
@@ -105,6 +110,7 @@ class SourceOperator(Operator):
             self._reader.start()
         except BaseException as error:
             self._raise(error)
+        self._export_progress()
         self._repeat("watermarks", context.auto_watermark_interval_ms, self._on_periodic)
         if self._strategy.alignment_group is not None:
             self._repeat("alignment", self._strategy.alignment_update_interval_ms or 0, self._report_watermark)
@@ -287,6 +293,18 @@ class SourceOperator(Operator):
         assert self._reader is not None, "the task opens its operators before anything else"
         return self._reader
 
+    def _export_progress(self) -> None:
+        """The figures of Flink's FLIP-33, which the thread that reports asks for."""
+        context, reader = self.context, self._opened_reader
+        clock, opened_ms = context.clock, context.clock.monotonic_ms()
+        for name, read in {
+            "pending_rows": reader.pending_rows,
+            "pending_bytes": reader.pending_bytes,
+            "emit_event_time_lag_ms": lambda: self._last_lag_ms,
+            "source_idle_ms": lambda: clock.monotonic_ms() - (self._last_row_ms or opened_ms),
+        }.items():
+            context.metrics.gauge_function(name, read)
+
     def _restore_splits(self) -> None:
         restored, self._restored = self._restored, []
         for kept in restored:
@@ -334,6 +352,10 @@ class SourceOperator(Operator):
             self.output.emit_status(False)
         clock = self.context.clock
         began = clock.monotonic_ms()
+        self._last_row_ms = began
+        if batch.times is not None:
+            last = batch.times[-1].as_py() if isinstance(batch.times, pa.Array) else batch.times
+            self._last_lag_ms = clock.now_ms() - last
         self.output.emit(batch)
         self._chunk_sizer.passed(batch.num_rows, clock.monotonic_ms() - began)
         if progress.watermark is not None:

@@ -7,10 +7,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from actors.protocol.control_messages import JobDetails, SubtaskDetails, VertexDetails
 from actors.protocol.resources import ClusterOverview
 from flinkray.execution import JobStatus
+from flinkray.metrics.catalogue import flinks_name
 from flinkray.redaction import redacted
 from flinkray.rest.metrics import AggregatedMetric, Metric
 
 Values = Mapping[str, float | str]
+
+_OUTSIDE_NAMES = str.maketrans(" .:,", "____")
+"""What Flink's metrics have in place of characters of an operator's name that mean something in requests."""
 
 AGGREGATES = ("min", "max", "avg", "sum", "skew")
 
@@ -92,6 +96,10 @@ def of_subtask(subtask: SubtaskDetails) -> dict[str, float | str]:
         for quantile in ("p50", "p75", "p95", "p98", "p99", "p999"):
             name = f"latency.{source}.{latency.operator_name}.{quantile}"
             values[name] = getattr(latency, quantile)
+    for operator in figures.operators:
+        scope = operator.operator_name.translate(_OUTSIDE_NAMES)
+        for name, value in (operator.counts | operator.gauges).items():
+            values[f"{scope}.{flinks_name(f'operator_{name}') or name}"] = value
     return values
 
 

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from actors.protocol.ports import Clock, MetricSink
-from actors.protocol.task_messages import TaskDeployment, TaskMetrics
-from actors.tasks.metrics.figures import OperatorFigures
+from actors.protocol.task_messages import OperatorMetrics, TaskDeployment, TaskMetrics
 from flinkray.latencies import LatencyStatistics
 from flinkray.types.records import MAX_TIMESTAMP
 
@@ -35,7 +32,7 @@ class MetricsExporter:
         self._last = TaskMetrics()
         self._last_ms = clock.monotonic_ms()
 
-    def export(self, metrics: TaskMetrics, operators: Sequence[OperatorFigures]) -> None:
+    def export(self, metrics: TaskMetrics) -> None:
         now_ms = self._clock.monotonic_ms()
         elapsed_ms = now_ms - self._last_ms
         for name in _COUNTERS:
@@ -49,15 +46,20 @@ class MetricsExporter:
         if metrics.watermark is not None and metrics.watermark < MAX_TIMESTAMP:
             self._sink.gauge("task_watermark_ms", metrics.watermark, self._tags)
             self._sink.gauge("task_watermark_lag_ms", self._clock.now_ms() - metrics.watermark, self._tags)
+        for index, operator in enumerate(metrics.operators):
+            known = self._last.operators[index].counts if index < len(self._last.operators) else {}
+            self._export_operator(operator, known)
         self._last = metrics
         for latency in metrics.latencies:
             self._export_latency(latency)
-        for figures in operators:
-            tags = {**self._tags, "operator_name": figures.operator_name}
-            for name, increase in figures.take_counts().items():
+
+    def _export_operator(self, operator: OperatorMetrics, last: dict[str, float]) -> None:
+        tags = {**self._tags, "operator_name": operator.operator_name}
+        for name, count in operator.counts.items():
+            if increase := count - last.get(name, 0):
                 self._sink.count(f"operator_{name}", increase, tags)
-            for name, value in figures.gauges().items():
-                self._sink.gauge(f"operator_{name}", value, tags)
+        for name, value in operator.gauges.items():
+            self._sink.gauge(f"operator_{name}", value, tags)
 
     def _export_latency(self, latency: LatencyStatistics) -> None:
         tags = {**self._tags, "operator_name": latency.operator_name, "source_id": latency.source_id}

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from actors.protocol.elements import LatencyMarker
 from actors.protocol.ports import Clock
-from actors.protocol.task_messages import TaskMetrics
+from actors.protocol.task_messages import OperatorMetrics, TaskMetrics
 from actors.tasks.metrics.latencies import Granularity, OperatorLatencies
 from flinkray.batches.batch import Batch
 from flinkray.execution import LATE_RECORDS_DROPPED
@@ -115,6 +115,7 @@ class TaskFigures:
             watermark=self.watermark,
             accumulators=self.accumulator_values(),
             latencies=tuple(each for figures in list(self.operators) for each in figures.latencies.statistics()),
+            operators=tuple(figures.snapshot() for figures in list(self.operators)),
         )
 
 
@@ -128,7 +129,6 @@ class OperatorFigures:
         self._watermarks_in: dict[int, int] = {}
         self._watermark_out: int | None = None
         self._counts: dict[str, float] = {}
-        self._reported: dict[str, float] = {}
         self._gauges: dict[str, float] = {}
         self._functions: dict[str, Callable[[], float | None]] = {}
 
@@ -165,12 +165,9 @@ class OperatorFigures:
             found |= {f"current_input_{index + 1}_watermark_ms": known[index] for index in sorted(known)}
         return {name: mark for name, mark in found.items() if mark is not None and mark < MAX_TIMESTAMP}
 
-    def take_counts(self) -> dict[str, float]:
-        """How much each counter has increased since the last call. One thread at a time."""
-        counts = dict(self._counts)
-        rises = {name: value - self._reported.get(name, 0) for name, value in counts.items()}
-        self._reported = counts
-        return {name: rise for name, rise in rises.items() if rise}
+    def snapshot(self) -> OperatorMetrics:
+        """All counters and gauges at this moment. One thread at a time."""
+        return OperatorMetrics(self.operator_name, dict(self._counts), self.gauges())
 
     def gauges(self) -> dict[str, float]:
         """The values of all gauges. One thread at a time. A function that fails is not called again."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -48,6 +49,9 @@ class _KafkaFetcher(SplitFetcher[KafkaSplit]):
         self._consumer: Any = None
         self._splits: dict[tuple[str, int], KafkaSplit] = {}
         self._rows = KafkaRows(settings, where)
+        self._ends: dict[tuple[str, int], int] = {}
+        """Behind the last message of each partition, as the broker said with what was fetched last."""
+        self._ends_known_until = 0.0
 
     def open(self) -> None:
         self._consumer = self._make_consumer()
@@ -84,7 +88,24 @@ class _KafkaFetcher(SplitFetcher[KafkaSplit]):
             if split.split_id in split_ids
         ]
 
+    def pending_rows(self, split: KafkaSplit) -> int | None:
+        end = self._ends.get((split.topic, split.partition))
+        if end is None:
+            return None
+        return max(0, (end if split.stop is None else min(end, split.stop)) - split.offset)
+
+    def _note_ends(self) -> None:
+        """Once a second: what the consumer has heard beside the messages, without asking the broker."""
+        if time.monotonic() < self._ends_known_until:
+            return
+        self._ends_known_until = time.monotonic() + 1
+        for topic, number in self._splits:
+            known = self._consumer.get_watermark_offsets(self._kafka.TopicPartition(topic, number), cached=True)
+            if known is not None and known[1] >= 0:
+                self._ends[topic, number] = known[1]
+
     def fetch(self) -> Iterator[Fetched[KafkaSplit]]:
+        self._note_ends()
         by_partition: dict[tuple[str, int], list[Any]] = defaultdict(list)
         for message in self._consumer.consume(_MESSAGES, _WAIT_S):
             if message.error() is None:

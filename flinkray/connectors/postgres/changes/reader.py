@@ -127,6 +127,10 @@ class _ChangesFetcher(SplitFetcher[ChangesSplit]):
     def fetch(self) -> Iterator[Fetched[ChangesSplit]]:
         return self._fetch_snapshot() if self._snapshots else self._fetch_log()
 
+    def pending_bytes(self, split: ChangesSplit) -> int | None:
+        stream = self._stream
+        return max(0, stream.end - split.lsn) if isinstance(split, LogSplit) and stream is not None else None
+
     def checkpoint_complete(self, splits: Sequence[ChangesSplit]) -> None:
         for split in splits:
             if isinstance(split, LogSplit):

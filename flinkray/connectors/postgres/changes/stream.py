@@ -36,6 +36,8 @@ class LogStream:
         self._connection = replicating(uri, where)
         self._pgconn = self._connection.pgconn
         self._received = 0
+        self.end = 0
+        """The end of the server's log, as it said with the last message."""
         self._confirmed = 0
         self._asked_at = 0.0
         self._is_closed = threading.Event()
@@ -71,6 +73,9 @@ class LogStream:
                     self._take(found, most)
                 elif time.monotonic() - self._asked_at > _ASK_S:
                     self._tell(asks=True)
+        if found:
+            # Both kinds of message say how long the log is: the one behind the place of its change, the other at once.
+            (self.end,) = struct.unpack_from(">Q", found[-1], 1 if found[-1][0] == _KEEPALIVE else 9)
         return found
 
     def confirm(self, lsn: int) -> None:

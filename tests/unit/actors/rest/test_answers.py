@@ -10,7 +10,7 @@ from actors.protocol.control_messages import JobDetails, SubtaskDetails, VertexD
 from actors.protocol.failure_records import FailureRecord, TaskFailure
 from actors.protocol.job_reports import CheckpointReport, TaskRates, VertexCheckpoint
 from actors.protocol.ports import Address
-from actors.protocol.task_messages import TaskMetrics
+from actors.protocol.task_messages import OperatorMetrics, TaskMetrics
 from actors.rest.answers import aggregates, checkpoints, failures, jobs, metrics, states, vertices
 from actors.rest.answers.task_managers import address_of, id_of
 from flinkray.errors import CheckpointError, ErrorInfo, InvalidProgramError, NoResourceAvailableError
@@ -117,6 +117,13 @@ def test_metrics_are_listed_by_name_and_valued_where_they_are_asked_for() -> Non
     found = metrics.listed(values, ["busyTimeMsPerSecond", "unknown", "numRecordsIn"])
     assert [(each.id, each.value) for each in found] == [("busyTimeMsPerSecond", "250.0"), ("numRecordsIn", "7")]
     assert "currentInputWatermark" not in values, "as long as it is not known"
+
+
+def test_metrics_of_operators_have_flinks_names_and_those_of_functions_their_own() -> None:
+    operator = OperatorMetrics("numbers", counts={"late_records_dropped": 2, "seen": 5}, gauges={"pending_rows": 7})
+    values = metrics.of_subtask(subtask(metrics=TaskMetrics(operators=(operator,))))
+    expected = {"numbers.numLateRecordsDropped": 2, "numbers.seen": 5, "numbers.pendingRecords": 7}
+    assert {name: value for name, value in values.items() if name.startswith("numbers.")} == expected
 
 
 def test_the_place_of_a_checkpoint_hides_who_may_write_there() -> None:

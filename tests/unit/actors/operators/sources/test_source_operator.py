@@ -109,6 +109,9 @@ class Reader(SourceReader):
     def snapshot_state(self, checkpoint_id: int) -> list[Any]:
         return [Split(split_id, tuple(items)) for split_id, items in self.splits.items() if split_id not in self.ended]
 
+    def pending_rows(self) -> int:
+        return sum(item.num_rows for items in self.splits.values() for item in items if isinstance(item, Batch))
+
     def close(self) -> None:
         self.is_closed = True
 
@@ -217,6 +220,23 @@ def test_rows_get_their_event_time_and_watermarks_come_periodically() -> None:
     assert task.task.metrics().watermark == 29
     task.advance(200)
     assert task.out() == []
+
+
+def test_a_source_measures_what_waits_how_late_rows_are_and_how_long_it_has_had_none() -> None:
+    task = source_task(MONOTONOUS)
+
+    def gauges() -> dict[str, float]:
+        (operator,) = task.task.metrics().operators
+        names = ("pending_rows", "pending_bytes", "emit_event_time_lag_ms", "source_idle_ms")
+        return {name: operator.gauges[name] for name in names if name in operator.gauges}
+
+    task.advance(40)
+    assert gauges() == {"pending_rows": 0, "source_idle_ms": 40}, "what is not known is left out"
+    emitted_ms = task.time.now_ms()
+    give(task, Split("a", (numbers(10, 30),)))
+    task.advance(200)
+    READERS[0].splits["a"].append(numbers(1, 2, 3))  # comes without being announced
+    assert gauges() == {"pending_rows": 3, "emit_event_time_lag_ms": emitted_ms - 30, "source_idle_ms": 200}
 
 
 def test_the_slowest_split_holds_the_watermark_until_it_is_finished() -> None:

@@ -82,7 +82,7 @@ def test_watermark_gauges_are_per_operator_and_input() -> None:
 
     def gauges() -> list[dict[str, float]]:
         task.run_until_idle()
-        return [figures.gauges() for figures in task.task.operator_figures()]
+        return [operator.gauges for operator in task.task.metrics().operators]
 
     assert gauges() == [{}, {}]
     task.put(Watermark(Timestamp(5)), gate=0)
