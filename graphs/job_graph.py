@@ -135,6 +135,8 @@ class OperatorConfig(Struct, frozen=True):
     """Use case -> share of what the slot has for that use case; the same use cases for all operators of a slot."""
     alternative_ids: tuple[OperatorId, ...] = ()
     """Other ids under which this operator's state may have been saved (Flink's legacy hashes)."""
+    delivery_guarantee: str | None = None
+    """What a sink promises, for display; None: the operator is no sink."""
 
     def __repr__(self) -> str:
         return f"OperatorConfig({self.node_id}, {self.name!r}, {self.factory_name})"

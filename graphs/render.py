@@ -68,6 +68,8 @@ def _node_settings(node: StreamNode) -> str:
         settings.append(f"uid {node.uid}")
     if node.uid_hash is not None:
         settings.append(f"uid hash {node.uid_hash}")
+    if node.sink is not None:
+        settings.append(f"delivers {node.sink.delivery_guarantee.value}")
     if node.has_own_buffer_timeout:
         settings.append(f"buffer timeout {node.buffer_timeout_ms} ms")
     if any(key is not None for key in node.keys):
@@ -153,7 +155,8 @@ def _operator_lines(names: Mapping[int, str], operator: OperatorConfig) -> Itera
     Args:
         names: node -> name, of the operators of the vertex.
     """
-    yield f"operator {operator.chain_index}: {operator.name}, id {operator.operator_id}"
+    delivers = "" if operator.delivery_guarantee is None else f", delivers {operator.delivery_guarantee}"
+    yield f"operator {operator.chain_index}: {operator.name}, id {operator.operator_id}{delivers}"
     for index, each in enumerate(operator.inputs):
         if isinstance(each, NetworkInput):
             yield f"    input {index}: gates {', '.join(str(gate) for gate in each.gates)}"

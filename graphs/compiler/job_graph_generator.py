@@ -141,6 +141,7 @@ class _Builder:
             chain_index=chain.depth[node.id],
             code_bytes=pickle_user_code(code, node.name) if self._with_code else b"",
             factory_name=type(node.factory).__name__,
+            delivery_guarantee=None if node.sink is None else node.sink.delivery_guarantee.value,
             is_row_function=node.factory.is_row_function,
             inputs=self._inputs(chain, node) if node.id == chain.head else (),
             chained_outputs=tuple(
