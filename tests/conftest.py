@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from actors.hosts.turns import usable_cores
+
 ROOT = Path(__file__).resolve().parent.parent
 # Older versions of Ray give a tip at each start, and leave it to the collector to close what they started with.
 WARNINGS_OF_RAY = (
@@ -29,6 +31,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--seed", type=int, help="the one seed that simulations run with")
     parser.getgroup("recovery").addoption("--recovery", action="store_true", help="run tests that are marked recovery")
     parser.getgroup("pyflink").addoption("--pyflink", action="store_true", help="run tests that are marked pyflink")
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """Half as many again as there are cores: a third of the time of the fast tests is waiting for something."""
+    return max(2, 3 * usable_cores() // 2)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -32,12 +32,12 @@ def is_right_or_failed_by_name(program: RandomProgram, outcome: Outcome) -> None
         assert outcome.faults, f"nothing went wrong, and the job failed: {outcome.error}"
 
 
-@pytest.mark.seeds(3)
+@pytest.mark.seeds(2)
 def test_a_job_that_loses_workers_gives_all_rows_or_fails_by_name_and_leaves_nothing(seed: int) -> None:
     is_right_or_failed_by_name(*run(seed, Faults(kills=WORKERS)))
 
 
-@pytest.mark.seeds(3)
+@pytest.mark.seeds(2)
 def test_a_job_that_restarts_after_deaths_gives_all_rows_or_says_that_some_would_come_twice(seed: int) -> None:
     """Without checkpoints a job begins again; rows that its driver has already cannot be called back."""
     options = {
@@ -54,18 +54,18 @@ def test_a_job_that_restarts_after_deaths_gives_all_rows_or_says_that_some_would
         assert "was restarted after some of its rows had been handed to the driver" in outcome.error.message
 
 
-@pytest.mark.seeds(3)
+@pytest.mark.seeds(2)
 def test_a_job_whose_processes_hang_for_a_while_gives_all_rows_or_fails_by_name(seed: int) -> None:
     pauses = dict.fromkeys(("TaskSlot", "TaskExecutor", "JobMaster", "ResourceManager", "Dispatcher"), 0.0005)
     is_right_or_failed_by_name(*run(seed, Faults(pauses=pauses, pause_ms=(100.0, 90_000.0))))
 
 
-@pytest.mark.seeds(3)
+@pytest.mark.seeds(2)
 def test_a_job_that_loses_batches_gives_all_rows_or_fails_by_name(seed: int) -> None:
     is_right_or_failed_by_name(*run(seed, Faults(payload_loss=0.05)))
 
 
-@pytest.mark.seeds(3)
+@pytest.mark.seeds(2)
 def test_workers_end_whoever_of_their_masters_dies(seed: int) -> None:
     """Nobody is left who knows of the job where its Dispatcher dies; but nothing of it may go on for ever."""
     kills: Mapping[str, float] = {**WORKERS, **MASTERS}

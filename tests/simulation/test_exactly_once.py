@@ -40,7 +40,7 @@ def run(seed: int, faults: Faults, step_ms: float | None = None, is_session: boo
     return outcome
 
 
-@pytest.mark.seeds(3)
+@pytest.mark.seeds(2)
 def test_a_job_that_nothing_happens_to_commits_every_row_once(seed: int) -> None:
     outcome = run(seed, NO_FAULTS)
     assert outcome.delivered["AcknowledgeCheckpoint"] > 0
@@ -53,19 +53,19 @@ def test_a_job_that_loses_workers_commits_every_row_once(kind: str, seed: int) -
     run(seed, Faults(kills=WORKERS), kind=kind)
 
 
-@pytest.mark.seeds(3)
+@pytest.mark.seeds(2)
 def test_a_job_that_reads_sources_one_after_another_commits_every_row_once(seed: int) -> None:
     run(seed, Faults(kills=WORKERS | MASTERS), parts=3)
 
 
-@pytest.mark.seeds(4)
+@pytest.mark.seeds(3)
 def test_a_job_whose_batches_come_in_pieces_commits_every_row_once(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """As where rows take long: barriers come between the rows of a batch."""
     in_pieces(monkeypatch, seed)
     run(seed, Faults(kills=WORKERS), SLOW_STEP_MS, options=LARGE_BATCHES)
 
 
-@pytest.mark.seeds(3)
+@pytest.mark.seeds(2)
 def test_a_job_that_loses_its_masters_commits_every_row_once(seed: int) -> None:
     run(seed, Faults(kills=MASTERS))
 
@@ -94,7 +94,7 @@ def test_however_many_job_masters_die_a_job_has_as_many_checkpoints_as_it_retain
     assert not [path for path in job.storage.files if path.startswith("checkpoints/")]
 
 
-@pytest.mark.seeds(3)
+@pytest.mark.seeds(2)
 def test_a_job_in_a_session_without_a_directory_loses_its_job_masters_and_commits_every_row_once(seed: int) -> None:
     run(seed, Faults(kills={"JobMaster": 0.002}), is_session=True)
 
@@ -115,7 +115,7 @@ def test_a_job_whose_dispatcher_dies_for_good_ends_and_leaves_its_last_checkpoin
         filesystems.unmount(job.storage.name)
 
 
-@pytest.mark.seeds(4)
+@pytest.mark.seeds(3)
 def test_a_job_that_failed_with_a_worker_leaves_a_checkpoint_from_which_another_commits_the_rest(seed: int) -> None:
     """Whatever its retention says, as it could have gone on."""
     job = ExactlyOnceJob(seed, options={"restart-strategy.type": "none"})
@@ -139,7 +139,7 @@ def test_a_job_that_failed_with_a_worker_leaves_a_checkpoint_from_which_another_
     assert following.committed() == following.expected, str(job)
 
 
-@pytest.mark.seeds(4)
+@pytest.mark.seeds(3)
 def test_a_job_whose_processes_hang_and_wake_again_commits_every_row_once(seed: int) -> None:
     pauses = dict.fromkeys(ENDPOINTS, 0.0004)
     if seed % 2:  # a third one would perhaps be the last that can notice
@@ -161,18 +161,18 @@ def test_whatever_hangs_for_however_long_the_job_goes_on_after_a_few_timeouts_an
     assert outcome.virtual_ms < 25_000, outcome.faults
 
 
-@pytest.mark.seeds(3)
+@pytest.mark.seeds(2)
 def test_a_job_that_loses_batches_commits_every_row_once(seed: int) -> None:
     run(seed, Faults(payload_loss=0.03))
 
 
-@pytest.mark.seeds(3)
+@pytest.mark.seeds(2)
 def test_a_job_whose_storage_fails_commits_every_row_once(seed: int) -> None:
     storage = StorageFaults(fails=0.01, lies=0.01, tears=0.01, crashes=0.01, slow=0.1)
     run(seed, Faults(storage=storage, limit=8))
 
 
-@pytest.mark.seeds(6)
+@pytest.mark.seeds(4)
 def test_a_job_to_which_everything_happens_commits_every_row_once(seed: int) -> None:
     kills = {**WORKERS, **MASTERS}
     storage = StorageFaults(fails=0.005, lies=0.005, tears=0.005, crashes=0.01, slow=0.1)

@@ -78,13 +78,13 @@ def test_operators_that_lose_workers_commit_every_row_once(kind: str, seed: int)
     check(kind, seed, Faults(kills=WORKERS))
 
 
-@pytest.mark.seeds(6)
+@pytest.mark.seeds(4)
 def test_barriers_come_between_what_one_watermark_fires(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     firing_in_pieces(monkeypatch, seed)
     check(some_kind(seed, "pieces", FIRING_KINDS), seed, Faults(kills=WORKERS), SLOW_STEP_MS)
 
 
-@pytest.mark.seeds(3)
+@pytest.mark.seeds(2)
 def test_what_has_not_fired_fires_in_more_or_fewer_subtasks(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     firing_in_pieces(monkeypatch, seed)
     check_rescaled(some_kind(seed, "pieces rescaled", FIRING_KINDS), seed, step_ms=SLOW_STEP_MS)
@@ -100,7 +100,7 @@ def test_operators_that_are_stopped_and_go_on_with_more_or_fewer_subtasks_commit
     check_rescaled(some_kind(seed, "rescaled", SCALABLE_KINDS), seed)
 
 
-@pytest.mark.seeds(3)
+@pytest.mark.seeds(2)
 def test_splits_far_apart_in_event_time_go_on_in_more_or_fewer_subtasks(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

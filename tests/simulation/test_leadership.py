@@ -13,7 +13,7 @@ from tests.support.exactly_once import ExactlyOnceJob
 from tests.support.simulation import CLUSTER, JOB, SimulatedRun, compiled, no_row_too_many
 
 
-@pytest.mark.seeds(6)
+@pytest.mark.seeds(4)
 def test_a_job_master_whose_job_was_taken_over_completes_no_checkpoint_and_ends(seed: int) -> None:
     job = ExactlyOnceJob(seed)
     filesystems.mount(job.storage.name, job.storage.filesystem())
