@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import uuid
 from abc import ABC, abstractmethod
@@ -16,13 +15,13 @@ import pyarrow.parquet as pq
 from msgspec import Struct
 from pyarrow import fs
 
-from flinkray.batches.batch import FEW_ROWS, Batch
-from flinkray.batches.sizes import data_bytes
+from flinkray.batches.batch import Batch
 from flinkray.connectors.committer import Committer
 from flinkray.connectors.delivery_guarantee import DeliveryGuarantee
 from flinkray.connectors.files.commits import AbandonedFiles, FileCommittable, FileCommitter, FileNames, delete_file
 from flinkray.connectors.files.partitions import DEFAULT_PARTITION, Partitions, by_partition
 from flinkray.connectors.files.paths import PathLike, resolve
+from flinkray.connectors.files.row_groups import RowGroups
 from flinkray.connectors.formats.json_lines import to_json_lines
 from flinkray.connectors.sink import Sink, SinkWriter, SinkWriterContext
 from flinkray.errors import InvalidProgramError, TypeMismatchError, UnknownColumnError, did_you_mean, operator_label
@@ -30,10 +29,6 @@ from flinkray.time.durations import Duration, to_millis
 from flinkray.types.nested import with_items
 from flinkray.types.records import Kind
 
-_ROW_GROUP_ROWS = 131_072
-_ROW_GROUP_BYTES = 64 << 20
-_MOST_OF_FEW_ROWS = 64
-"""So many small batches may wait for their row group one by one before they are coalesced."""
 _MOST_OPEN = 4
 """The most files that a subtask writes at a time, each with a row group in memory."""
 _MOST_OPEN_PARTITIONS = 64
@@ -354,41 +349,16 @@ class _ParquetFile(_OpenFile):
 
     def _start(self) -> None:
         self._writer = pq.ParquetWriter(self._stream, self.schema)
-        self._waiting: list[pa.RecordBatch] = []
-        self._rows = self._bytes = 0
-        self._few_rows = 0
-        """The number of small batches at the end of those that wait."""
+        self._groups = RowGroups(lambda rows: self._writer.write_table(rows, row_group_size=rows.num_rows))
 
     def write(self, batch: pa.RecordBatch) -> None:
-        # Each write makes a row group, and small row groups make slow files.
-        self._waiting.append(batch)
-        self._few_rows = self._few_rows + 1 if batch.num_rows < FEW_ROWS else 0
-        if self._few_rows == _MOST_OF_FEW_ROWS:
-            self._coalesce_last()
-        self._rows += batch.num_rows
-        self._bytes += data_bytes(batch)
-        if self._rows >= _ROW_GROUP_ROWS or self._bytes >= _ROW_GROUP_BYTES:
-            self._write_group()
-
-    def _coalesce_last(self) -> None:
-        """Coalesces the small batches at the end: one by one they take far more memory than their rows do, and may keep
-        the buffers of others."""
-        count, self._few_rows = self._few_rows, 0
-        # Dictionaries may have more values together than there are indices.
-        with contextlib.suppress(pa.ArrowInvalid):
-            self._waiting[-count:] = pa.Table.from_batches(self._waiting[-count:]).combine_chunks().to_batches()
+        self._groups.add(batch)
 
     def size(self) -> int:
-        return super().size() + self._bytes
-
-    def _write_group(self) -> None:
-        if self._rows:
-            self._writer.write_table(pa.Table.from_batches(self._waiting), row_group_size=self._rows)
-        self._waiting = []
-        self._rows = self._bytes = self._few_rows = 0
+        return super().size() + self._groups.waiting_bytes
 
     def _end(self) -> None:
-        self._write_group()
+        self._groups.flush()
         self._writer.close()
 
     def abandon(self) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import logging
-import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -13,8 +12,6 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import fs
 
-from flinkray.batches.batch import Batch
-from flinkray.connectors.coalescing import coalesced
 from flinkray.connectors.files.formats import (
     FORMATS,
     CsvFiles,
@@ -31,7 +28,6 @@ from flinkray.connectors.files.paths import FoundFile, PathLike, find_files, lis
 from flinkray.connectors.files.small_files import FileGroup, grouped
 from flinkray.connectors.formats.json_lines import MissingColumnError
 from flinkray.connectors.formats.nested_columns import retyped
-from flinkray.connectors.handover import Handover
 from flinkray.connectors.source import (
     Boundedness,
     Source,
@@ -40,7 +36,8 @@ from flinkray.connectors.source import (
     SplitEnumerator,
     SplitEnumeratorContext,
 )
-from flinkray.connectors.split_list import SplitListEnumerator, SplitListReader
+from flinkray.connectors.split_list import SplitListEnumerator
+from flinkray.connectors.threaded_splits import ThreadedSplitReader
 from flinkray.errors import InvalidProgramError, RecordError, UnknownColumnError, did_you_mean, operator_label
 from flinkray.functions.type_hints import record_type
 from flinkray.time.durations import Duration, to_millis
@@ -48,8 +45,6 @@ from flinkray.types.records import Kind, RecordType
 
 log = logging.getLogger(__name__)
 
-_BATCHES_AHEAD = 2
-"""The number of batches that the reading thread may be ahead of the task."""
 _FILES_LOOKED_THROUGH = 16
 """The most files that are opened to find the type of a column that has no value in those before."""
 
@@ -200,7 +195,7 @@ class FileSource(Source):
         assert prepared._splits is not None
         alone: Any = _Alone()
         reader = prepared._reader(alone)
-        batches = [data for split, _ in prepared._splits for data, _ in reader._parts(split)]
+        batches = [data for split, _ in prepared._splits for data, _ in reader.parts(split)]
         return pa.Table.from_batches(batches, prepared._schema)
 
     def _format(self) -> FileFormat:
@@ -287,8 +282,8 @@ class _Alone:
     batch_rows = 65_536
 
 
-class _FileReader(SplitListReader[_Split]):
-    """Files are read on a thread, one per split, since a disk or a network may be slow."""
+class _FileReader(ThreadedSplitReader[_Split]):
+    """Reads files in exactly the types of the source."""
 
     def __init__(
         self,
@@ -299,9 +294,8 @@ class _FileReader(SplitListReader[_Split]):
         columns: Sequence[str] | None,
         partitions: Partitions,
     ) -> None:
-        super().__init__(context)
+        super().__init__(context, output_type.kind)
         self._format = format
-        self._kind = output_type.kind
         self._schema = output_type.schema
         self._default_partition = partitions.default
         self._partition_columns = [name for name in self._schema.names if name in partitions.columns]
@@ -312,38 +306,7 @@ class _FileReader(SplitListReader[_Split]):
         self._said_missing: set[str] = set()
         """The columns of which the log has that a file lacks them."""
 
-    def read_split(self, split: _Split) -> Iterator[tuple[Batch | None, _Split]]:
-        handover: Handover[tuple[pa.RecordBatch, _Split]] = Handover(_BATCHES_AHEAD, self._context.notify_available)
-        thread = threading.Thread(target=self._read, args=(split, handover), name=f"read {split.split_id}", daemon=True)
-        thread.start()
-        try:
-            while True:
-                # Asked before, since the thread may add its last batch and finish in between.
-                is_drained = handover.is_drained
-                taken = handover.take_nowait(1)
-                if taken:
-                    split = taken[0][1]
-                    # While the reader waits, its last batch must be nobody's but the consumer's.
-                    yield Batch(taken.pop()[0], self._kind), split
-                elif is_drained:
-                    return
-                else:
-                    yield None, split
-        finally:
-            handover.close()
-            thread.join()
-
-    def _read(self, split: _Split, handover: Handover[tuple[pa.RecordBatch, _Split]]) -> None:
-        """The thread: offers the split's batches until they end, or nobody wants them."""
-        error: BaseException | None = None
-        batches = coalesced(self._parts(split), self._context.batch_rows, self._context.now_ms)
-        try:
-            all(map(handover.offer, batches))  # under no name, which would hold the batch while the next is waited for
-        except Exception as caught:
-            error = caught
-        handover.finish(error)
-
-    def _parts(self, split: _Split) -> Iterator[tuple[pa.RecordBatch, _Split]]:
+    def parts(self, split: _Split) -> Iterator[tuple[pa.RecordBatch, _Split]]:
         if isinstance(split, FileSplit):
             yield from self._of_file(split)
             return
