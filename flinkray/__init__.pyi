@@ -12,10 +12,12 @@ from .connectors.discard.sink import DiscardSink
 from .connectors.files.sink import FileSink
 from .connectors.files.source import FileSource
 from .connectors.formats.avro import AvroFormat
+from .connectors.formats.canal_json import CanalJsonFormat, MaxwellJsonFormat
 from .connectors.formats.csv import CsvFormat
-from .connectors.formats.debezium_json import DebeziumJsonFormat
+from .connectors.formats.debezium_json import DebeziumJsonFormat, OggJsonFormat
 from .connectors.formats.json import JsonFormat
 from .connectors.formats.message_format import ChangelogFormat, Changes, MessageFormat
+from .connectors.formats.protobuf import ProtobufFormat
 from .connectors.formats.raw import RawFormat
 from .connectors.formats.schema_registry import SchemaRegistry
 from .connectors.hybrid.source import HybridSource
@@ -225,6 +227,7 @@ __all__ = [
     "BroadcastProcessFunction",
     "BroadcastState",
     "BroadcastStream",
+    "CanalJsonFormat",
     "ChangelogFormat",
     "ChangelogMode",
     "Changes",
@@ -321,6 +324,7 @@ __all__ = [
     "MapState",
     "MapStateDescriptor",
     "Max",
+    "MaxwellJsonFormat",
     "MergingWindowAssigner",
     "MessageFormat",
     "Min",
@@ -329,6 +333,7 @@ __all__ = [
     "NoResourceAvailableError",
     "NotSerializableError",
     "NullTimestampError",
+    "OggJsonFormat",
     "OnTimerBroadcastContext",
     "OnTimerContext",
     "OutputTag",
@@ -348,6 +353,7 @@ __all__ = [
     "ProcessingTimeSessionWindows",
     "ProcessingTimeTrigger",
     "ProcessingTimeoutTrigger",
+    "ProtobufFormat",
     "PurgingTrigger",
     "RandomField",
     "RawFormat",

@@ -13,6 +13,7 @@ _INSTALLATIONS = {
     "aiokafka": 'pip install "flinkray[kafka]"',
     "confluent_kafka": 'pip install "flinkray[kafka]"',
     "fastavro": 'pip install "flinkray[avro]"',
+    "google": 'pip install "flinkray[protobuf]"',
     "pandas": 'pip install "flinkray[pandas]"',
     "psycopg": 'pip install "flinkray[postgres]"',
     "redis": 'pip install "flinkray[redis]"',

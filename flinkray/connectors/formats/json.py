@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -11,8 +13,10 @@ from flinkray.connectors.formats.json_lines import from_json_lines, json_objects
 from flinkray.connectors.formats.message_format import MessageFormat, rows_type, shown, written_columns
 from flinkray.errors import InvalidProgramError
 from flinkray.functions.type_hints import record_type
+from flinkray.types.nested import with_items
 from flinkray.types.records import RecordType
 
+TIMESTAMP_FORMATS = ("ISO-8601", "SQL")
 _OBJECT = r"(?s)^\s*\{.*\}\s*$"
 
 
@@ -25,10 +29,30 @@ class JsonFormat(MessageFormat):
     Args:
         schema: the columns that are read, or written: a pa.Schema, dataclass, NamedTuple, TypedDict or dict of name ->
             type. None, for writing alone: all that rows have.
+        timestamp_format: how timestamps are written: "ISO-8601" (2024-01-01T00:00:00) or "SQL" (2024-01-01 00:00:00);
+            both are read.
+        ignore_null_fields: whether what is null is left out of objects that are written.
+        fail_on_missing_field: whether a message that lacks one of the columns cannot be read.
     """
 
-    def __init__(self, schema: Any = None) -> None:
+    # Of the class, too: formats that were stored before there was any of this are without it.
+    _timestamp_format = "ISO-8601"
+    _ignore_null_fields = False
+    _fail_on_missing_field = False
+
+    def __init__(
+        self,
+        schema: Any = None,
+        timestamp_format: str = "ISO-8601",
+        ignore_null_fields: bool = False,
+        fail_on_missing_field: bool = False,
+    ) -> None:
         self._schema: pa.Schema | None = None if schema is None else record_type(schema).schema
+        if timestamp_format not in TIMESTAMP_FORMATS:
+            raise ValueError(f"timestamps are written as {' or '.join(TIMESTAMP_FORMATS)}, not as {timestamp_format!r}")
+        self._timestamp_format = timestamp_format
+        self._ignore_null_fields = ignore_null_fields
+        self._fail_on_missing_field = fail_on_missing_field
 
     @property
     def record_type(self) -> RecordType:
@@ -51,11 +75,32 @@ class JsonFormat(MessageFormat):
         data = from_json_lines(text, self.record_type.schema)
         if data.num_rows != len(messages):
             raise ValueError(f"more than one JSON object in a message, such as {shown(messages[0].as_py())}")
+        if self._fail_on_missing_field:
+            _refuse_missing(messages, data)
         return data
 
     def encode(self, data: pa.RecordBatch) -> pa.Array:
         try:
             written = data if self._schema is None else written_columns(data, self._schema)
-            return json_objects(written).cast(pa.large_binary())
+            if self._timestamp_format == "SQL":
+                written = written.cast(pa.schema([field.with_type(_as_text(field.type)) for field in written.schema]))
+            return json_objects(written, omits_nulls=self._ignore_null_fields).cast(pa.large_binary())
         except TypeError as error:
             raise ValueError(str(error)) from error
+
+
+def _as_text(kind: pa.DataType) -> pa.DataType:
+    """The type with text for timestamps, which Arrow writes as SQL does."""
+    return pa.string() if pa.types.is_timestamp(kind) else with_items(kind, _as_text)
+
+
+def _refuse_missing(messages: pa.Array, data: pa.RecordBatch) -> None:
+    """Refuses messages that have no value for a column, which is read as the null that others have."""
+    has_null = np.zeros(data.num_rows, np.bool_)
+    for column in data.columns:
+        if column.null_count:
+            has_null |= np.asarray(column.is_null())
+    for row in np.flatnonzero(has_null):
+        missing = set(data.schema.names) - set(json.loads(messages[row].as_py()))
+        if missing:
+            raise ValueError(f"there is no {min(missing)!r} in {shown(messages[row].as_py())}")

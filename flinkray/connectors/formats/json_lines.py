@@ -41,37 +41,45 @@ def to_json_lines(batch: pa.RecordBatch) -> bytes:
     return "".join(lines).encode()
 
 
-def json_objects(batch: pa.RecordBatch, closing: str = "}") -> pa.Array:
+def json_objects(batch: pa.RecordBatch, closing: str = "}", omits_nulls: bool = False) -> pa.Array:
     """One JSON object per row, as `to_json_lines` writes it, as text.
 
     Args:
         closing: ends each.
+        omits_nulls: whether what is null is left out of objects, of structs as well, and not written as null.
     Raises: as `to_json_lines`.
     """
     if not batch.num_columns:
         return pa.array(["{" + closing] * batch.num_rows, pa.string())
-    return _objects(batch.schema.names, batch.columns, closing)
+    return _objects(batch.schema.names, batch.columns, closing, omits_nulls)
 
 
-def _objects(names: list[str], columns: list[pa.Array], closing: str) -> pa.Array:
+def _objects(names: list[str], columns: list[pa.Array], closing: str, omits_nulls: bool) -> pa.Array:
     parts: list[Any] = []
+    if omits_nulls:
+        for name, column in zip(names, columns, strict=True):
+            opening = f",{json.dumps(name, ensure_ascii=False)}:"
+            text = pc.binary_join_element_wise(opening, _json_texts(column, omits_nulls), "")
+            parts.append(pc.fill_null(text, ""))
+        joined = pc.binary_join_element_wise(*parts, "")
+        return pc.binary_join_element_wise("{", pc.utf8_slice_codeunits(joined, 1), closing, "")
     for index, (name, column) in enumerate(zip(names, columns, strict=True)):
         opening = ("{" if index == 0 else ",") + json.dumps(name, ensure_ascii=False) + ":"
-        parts += [opening, _texts_and_nulls(column)]
+        parts += [opening, _texts_and_nulls(column, omits_nulls)]
     return pc.binary_join_element_wise(*parts, closing, "")
 
 
-def _texts_and_nulls(column: pa.Array) -> pa.Array:
-    return pc.fill_null(_json_texts(column), "null")
+def _texts_and_nulls(column: pa.Array, omits_nulls: bool) -> pa.Array:
+    return pc.fill_null(_json_texts(column, omits_nulls), "null")
 
 
-def _json_texts(column: pa.Array) -> pa.Array:
+def _json_texts(column: pa.Array, omits_nulls: bool) -> pa.Array:
     """Each value as JSON; null where it is null."""
     kind = column.type
     if isinstance(kind, pa.BaseExtensionType):
-        return _json_texts(column.storage)
+        return _json_texts(column.storage, omits_nulls)
     if types.is_dictionary(kind):
-        return _json_texts(column.dictionary_decode())
+        return _json_texts(column.dictionary_decode(), omits_nulls)
     if types.is_integer(kind) or types.is_boolean(kind) or types.is_decimal(kind) or types.is_null(kind):
         return column.cast(pa.string())
     if types.is_floating(kind):
@@ -89,12 +97,14 @@ def _json_texts(column: pa.Array) -> pa.Array:
         encoded = [None if value is None else base64.b64encode(value).decode("ascii") for value in column.to_pylist()]
         return _quoted(pa.array(encoded, pa.string()))
     if types.is_struct(kind):
-        texts = _objects([field.name for field in kind], column.flatten(), "}") if kind.num_fields else "{}"
+        names = [field.name for field in kind]
+        texts = _objects(names, column.flatten(), "}", omits_nulls) if names else "{}"
         return pc.if_else(column.is_valid(), texts, None)
     if types.is_map(kind):
-        return _maps(column)
+        return _maps(column, omits_nulls)
     if is_list(kind):
-        return _joined("[", lengths(column), _texts_and_nulls(pc.list_flatten(column)), "]", column.is_valid())
+        items = _texts_and_nulls(pc.list_flatten(column), omits_nulls)
+        return _joined("[", lengths(column), items, "]", column.is_valid())
     if types.is_string(kind) or types.is_large_string(kind):
         text = column.cast(pa.string())
         if not pc.any(pc.match_substring_regex(text, _CONTROL)).as_py():
@@ -114,19 +124,19 @@ def _seconds(column: pa.Array) -> pa.Array:
     return whole.view(pa.decimal128(_INT64_DIGITS, _DIGITS[column.type.unit]))
 
 
-def _maps(column: pa.Array) -> pa.Array:
+def _maps(column: pa.Array, omits_nulls: bool) -> pa.Array:
     kind = column.type
     if kind.key_type.num_fields:
         raise TypeError(f"JSON has no objects with keys of {kind.key_type}")
     lists = entries(column)
     keys, items = pc.list_flatten(lists).flatten()
-    names = _json_texts(keys)
+    names = _json_texts(keys, omits_nulls)
     if not _is_text(written_type(kind.key_type)):
         names = _quoted(names)
     named = pc.binary_join_element_wise(pc.list_parent_indices(lists).cast(pa.string()), names, " ")
     if pc.count_distinct(named).as_py() < len(named):
         raise ValueError("a map has one key twice, which a JSON object cannot")
-    texts = pc.binary_join_element_wise(names, _texts_and_nulls(items), ":")
+    texts = pc.binary_join_element_wise(names, _texts_and_nulls(items, omits_nulls), ":")
     return _joined("{", lengths(lists), texts, "}", column.is_valid())
 
 

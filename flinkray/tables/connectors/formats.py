@@ -8,10 +8,12 @@ from typing import Any
 import pyarrow as pa
 
 from flinkray.connectors.formats.avro import AvroFormat
+from flinkray.connectors.formats.canal_json import CanalJsonFormat, MaxwellJsonFormat
 from flinkray.connectors.formats.csv import CsvFormat
-from flinkray.connectors.formats.debezium_json import DebeziumJsonFormat
-from flinkray.connectors.formats.json import JsonFormat
+from flinkray.connectors.formats.debezium_json import DebeziumJsonFormat, OggJsonFormat
+from flinkray.connectors.formats.json import TIMESTAMP_FORMATS, JsonFormat
 from flinkray.connectors.formats.message_format import MessageFormat
+from flinkray.connectors.formats.protobuf import ProtobufFormat
 from flinkray.connectors.formats.raw import RawFormat
 from flinkray.connectors.formats.schema_registry import SchemaRegistry
 from flinkray.tables.connectors.options import ConnectorOptions
@@ -19,6 +21,7 @@ from flinkray.tables.plans.tables import TableColumn
 from flinkray.tables.types.arrow import to_arrow
 from flinkray.tables.types.logical import BYTE_STRINGS, TypeRoot
 
+_CHANGELOGS = frozenset({"canal-json", "debezium-json", "maxwell-json", "ogg-json"})
 _AVRO: dict[TypeRoot, Any] = {
     TypeRoot.BOOLEAN: "boolean",
     TypeRoot.TINYINT: "int",
@@ -49,6 +52,7 @@ def message_format(options: ConnectorOptions, key: str, columns: Sequence[TableC
     name = options.required(key)
     names = tuple(_FORMATS)
     prefix = f"{key.removesuffix('format')}{options.one_of(key, names, '')}."
+    skips_bad_messages(options, key)  # a table that is written, too, may say what becomes of messages that are read
     try:
         return _FORMATS[name](options, prefix, columns)
     except ValueError as error:
@@ -62,7 +66,7 @@ def skips_bad_messages(options: ConnectorOptions, key: str) -> bool:
 
 def is_changelog(options: ConnectorOptions, key: str) -> bool:
     """Whether messages of the format are changes."""
-    return options.text(key) == "debezium-json"
+    return options.text(key) in _CHANGELOGS
 
 
 def schema_of(columns: Sequence[TableColumn]) -> pa.Schema:
@@ -70,12 +74,53 @@ def schema_of(columns: Sequence[TableColumn]) -> pa.Schema:
     return pa.schema([pa.field(column.name, to_arrow(column.type)) for column in columns])
 
 
-def _json(_options: ConnectorOptions, _prefix: str, columns: Sequence[TableColumn]) -> MessageFormat:
-    return JsonFormat(schema_of(columns))
+def _json(options: ConnectorOptions, prefix: str, columns: Sequence[TableColumn]) -> MessageFormat:
+    fails_on_missing = options.truth(f"{prefix}fail-on-missing-field")
+    if fails_on_missing and options.truth(f"{prefix}ignore-parse-errors"):
+        raise options.fail(f"only one of '{prefix}fail-on-missing-field' and '{prefix}ignore-parse-errors' can be true")
+    return _json_rows(options, prefix, columns, fails_on_missing)
+
+
+def _json_rows(
+    options: ConnectorOptions, prefix: str, columns: Sequence[TableColumn], fails_on_missing: bool = False
+) -> JsonFormat:
+    """What all formats have that hold rows as JSON objects."""
+    options.one_of(f"{prefix}map-null-key.mode", ("FAIL",), "FAIL")  # no map here has a key that is null
+    if not options.truth(f"{prefix}encode.decimal-as-plain-number", True):
+        raise options.fail(f"'{prefix}encode.decimal-as-plain-number' is always true: decimals have no exponents")
+    return JsonFormat(
+        schema_of(columns),
+        timestamp_format=options.one_of(f"{prefix}timestamp-format.standard", TIMESTAMP_FORMATS, "SQL"),
+        ignore_null_fields=options.truth(f"{prefix}encode.ignore-null-fields"),
+        fail_on_missing_field=fails_on_missing,
+    )
 
 
 def _debezium(options: ConnectorOptions, prefix: str, columns: Sequence[TableColumn]) -> MessageFormat:
-    return DebeziumJsonFormat(schema_of(columns), options.truth(f"{prefix}schema-include"))
+    return DebeziumJsonFormat(_json_rows(options, prefix, columns), options.truth(f"{prefix}schema-include"))
+
+
+def _ogg(options: ConnectorOptions, prefix: str, columns: Sequence[TableColumn]) -> MessageFormat:
+    return OggJsonFormat(_json_rows(options, prefix, columns))
+
+
+def _canal(options: ConnectorOptions, prefix: str, columns: Sequence[TableColumn]) -> MessageFormat:
+    database, table = (options.text(f"{prefix}{each}.include") or None for each in ("database", "table"))
+    return CanalJsonFormat(_json_rows(options, prefix, columns), database, table)
+
+
+def _maxwell(options: ConnectorOptions, prefix: str, columns: Sequence[TableColumn]) -> MessageFormat:
+    return MaxwellJsonFormat(_json_rows(options, prefix, columns))
+
+
+def _protobuf(options: ConnectorOptions, prefix: str, columns: Sequence[TableColumn]) -> MessageFormat:
+    return ProtobufFormat(
+        options.required(f"{prefix}message-class-name"),
+        schema_of(columns),
+        descriptor_set=options.text(f"{prefix}descriptor-set") or None,
+        read_default_values=options.truth(f"{prefix}read-default-values"),
+        null_text=options.text(f"{prefix}write-null-string-literal"),
+    )
 
 
 def _csv(options: ConnectorOptions, prefix: str, columns: Sequence[TableColumn]) -> MessageFormat:
@@ -120,8 +165,12 @@ def _avro_confluent(options: ConnectorOptions, prefix: str, columns: Sequence[Ta
 _FORMATS: dict[str, Callable[[ConnectorOptions, str, Sequence[TableColumn]], MessageFormat]] = {
     "avro": _avro,
     "avro-confluent": _avro_confluent,
+    "canal-json": _canal,
     "csv": _csv,
     "debezium-json": _debezium,
     "json": _json,
+    "maxwell-json": _maxwell,
+    "ogg-json": _ogg,
+    "protobuf": _protobuf,
     "raw": _raw,
 }

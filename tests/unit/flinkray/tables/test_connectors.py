@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from flinkray import InvalidProgramError, StreamExecutionEnvironment
@@ -57,6 +58,20 @@ def table(columns: str, options: str) -> Table:
         ("n INT", f"{KAFKA},'format'='jso'", "did you mean 'json'"),
         ("n INT", f"{KAFKA},'format'='json','scan.startup.mode'='earliest'", "did you mean 'earliest-offset'"),
         ("n INT, o INT METADATA FROM 'offsett'", f"{KAFKA},'format'='json'", "did you mean 'offset'?"),
+        (
+            "n INT",
+            f"{KAFKA},'format'='json','json.fail-on-missing-field'='true','json.ignore-parse-errors'='true'",
+            "only one of 'json.fail-on-missing-field' and 'json.ignore-parse-errors'",
+        ),
+        ("n INT", f"{KAFKA},'format'='json','json.timestamp-format.standard'='ISO'", "it is one of ISO-8601, SQL"),
+        ("n INT", f"{KAFKA},'format'='json','json.map-null-key.mode'='DROP'", "it is one of FAIL"),
+        ("n INT", f"{KAFKA},'format'='canal-json','canal-json.table.include'='('", "is no regular expression"),
+        ("n INT", f"{KAFKA},'format'='protobuf'", "option 'protobuf.message-class-name' is missing"),
+        (
+            "n INT",
+            f"{KAFKA},'format'='protobuf','protobuf.message-class-name'='google.protobuf.timestamp_pb2.Timestamp'",
+            "format = 'protobuf': message google.protobuf.Timestamp has no field 'n'; fields: seconds, nanos",
+        ),
         ("n INT", f"{UPSERT},'key.format'='json','value.format'='json'", "PRIMARY KEY (...) NOT ENFORCED is missing"),
         ("n INT", "'connector'='jdbc','table-name'='x','url'='jdbc:mysql://h/d'", "address of a PostgreSQL server"),
         ("n INT", "'connector'='values','data-id'='x'", "no rows are registered as 'x'"),
@@ -85,7 +100,8 @@ def test_a_topic_by_key_is_read_and_written_as_a_changelog() -> None:
     assert str(changes_of(found)) == "I,UA,D"
     made = sink(found)
     assert (made.parts.key, made.parts.upsert) == (("id",), True)
-    assert str(changes_of(table("n INT", f"{KAFKA},'format'='debezium-json'"))) == "I,UB,UA,D"
+    for format in ("debezium", "canal", "maxwell", "ogg"):
+        assert str(changes_of(table("n INT", f"{KAFKA},'format'='{format}-json'"))) == "I,UB,UA,D"
     assert changes_of(table("n INT", f"{KAFKA},'format'='json'")).is_insert_only
 
 
@@ -123,6 +139,26 @@ def test_options_of_the_other_direction_are_left_to_it() -> None:
     assert scan(table("n INT", both)).name == "Source: t"
     with pytest.raises(InvalidProgramError, match="written with commas"):
         sink(table("n INT", f"{CSV},'csv.field-delimiter'=';'"))
+
+
+def test_a_format_of_a_table_has_the_options_of_flink() -> None:
+    start, columns = "'scan.startup.mode'='earliest-offset'", "seconds BIGINT, nanos INT"
+    protobuf = (
+        "'format'='protobuf','protobuf.message-class-name'='google.protobuf.timestamp_pb2.Timestamp',"
+        "'protobuf.read-default-values'='true','protobuf.ignore-parse-errors'='true'"
+    )
+    canal = (
+        "'format'='canal-json','canal-json.database.include'='shop','canal-json.ignore-parse-errors'='true',"
+        "'canal-json.timestamp-format.standard'='ISO-8601','canal-json.encode.ignore-null-fields'='true'"
+    )
+    for options in (protobuf, canal):
+        found = table(columns, f"{KAFKA},{start},{options}")
+        assert scan(found).name == "Source: t"
+        message_format = sink(found).parts.value_format
+        assert message_format.record_type.schema.names == ["seconds", "nanos"]
+        row = pa.record_batch({"seconds": pa.array([1]), "nanos": pa.array([None], pa.int32())})
+        written = message_format.encode(row).to_pylist()
+        assert written == [b"\x08\x01" if options == protobuf else b'{"data":[{"seconds":1}],"type":"INSERT"}']
 
 
 @pytest.mark.parametrize(

@@ -316,3 +316,31 @@ def test_wrong_uses_are_refused_where_they_are_written() -> None:
         build(column="valeu")
     with pytest.raises(InvalidProgramError, match="takes a MessageFormat"):
         OneInputHarness.of(lambda stream: stream.encode(dict))
+
+
+def test_json_is_written_with_times_of_sql_and_without_nulls_where_that_is_asked_for() -> None:
+    epoch = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+    times = pa.struct([("at", pa.timestamp("ms", "UTC")), ("n", pa.int64())])
+    schema = pa.schema([("a", pa.string()), ("t", pa.timestamp("s")), ("rows", pa.list_(times))])
+    rows: list[dict[str, Any]] = [
+        {"a": "x", "t": datetime.datetime(2024, 1, 2), "rows": [{"at": epoch, "n": None}, None]},
+        {"a": None, "t": None, "rows": None},
+    ]
+    data = pa.RecordBatch.from_pylist(rows, schema=schema)
+    written = JsonFormat(schema, timestamp_format="SQL", ignore_null_fields=True)
+    messages = written.encode(data)
+    assert [each.decode() for each in messages.to_pylist()] == [
+        '{"a":"x","t":"2024-01-02 00:00:00","rows":[{"at":"1970-01-01 00:00:00.000Z"},null]}',
+        "{}",
+    ]
+    assert written.decode(messages).equals(data)
+    with pytest.raises(ValueError, match="timestamps are written as ISO-8601 or SQL, not as 'ISO'"):
+        JsonFormat(schema, timestamp_format="ISO")
+
+
+def test_json_that_lacks_a_column_is_refused_where_that_is_asked_for() -> None:
+    strict = JsonFormat({"a": int, "b": int}, fail_on_missing_field=True)
+    messages = [b'{"a":1,"b":null}', b'{"a":1,"c":{"b":1}}', b'{"b":1,"a":2}']
+    found = decode_each(strict, pa.array(messages))
+    assert found.data.to_pylist() == [{"a": 1, "b": None}, {"a": 2, "b": 1}]
+    assert [(each.index, each.reason[:15]) for each in found.failures] == [(1, "there is no 'b'")]
