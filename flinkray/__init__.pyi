@@ -68,7 +68,7 @@ from .errors import (
     UserFunctionError,
 )
 from .execution import JobClient, JobExecutionResult, JobProgress, JobStatus
-from .expressions.tree import Expression, coalesce, col, greatest, if_else, least, lit, when
+from .expressions.tree import Expression, coalesce, col, greatest, if_else, least, lit, struct, when
 from .functions.asynchronous import AsyncFunction, AsyncRetryPredicate, AsyncRetryStrategy
 from .functions.broadcast import (
     BaseBroadcastProcessFunction,
@@ -439,5 +439,6 @@ __all__ = [
     "if_else",
     "least",
     "lit",
+    "struct",
     "when",
 ]

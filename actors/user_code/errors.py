@@ -15,6 +15,7 @@ from msgspec import Struct
 import actors
 import flinkray
 import graphs
+from actors.operators.contract.cancellation import TaskCanceled
 from actors.operators.contract.operator import OperatorContext
 from flinkray.batches.row_codec import short_repr
 from flinkray.errors import FlinkrayError, UserFunctionError, cut
@@ -108,10 +109,13 @@ def is_of_user(error: BaseException) -> bool:
     """Whether it is the user's own code that raised it, and not what ends that code from outside."""
     if isinstance(error, Exception | SystemExit):
         return True
-    if isinstance(error, KeyboardInterrupt):
-        return threading.current_thread() is not threading.main_thread()  # where Python raises it at Ctrl-C
+    if isinstance(error, TaskCanceled):
+        return False
     if isinstance(error, GeneratorExit):
         innermost = list(traceback.walk_tb(error.__traceback__))[-1:]  # that of a generator of ours if it is closed
         return any(not _is_framework(frame.f_code.co_filename) for frame, _ in innermost)
     asyncio = sys.modules.get("asyncio")  # importing it takes time, and code that raises its errors has done so
-    return asyncio is not None and isinstance(error, asyncio.CancelledError)
+    if asyncio is not None and isinstance(error, asyncio.CancelledError):
+        return True
+    # Ctrl-C comes in the main thread, and what ends a test there; of a library (Rust's PanicException) it is elsewhere.
+    return threading.current_thread() is not threading.main_thread()

@@ -445,11 +445,25 @@ class RowEncoder:
                 "of rows has no null for a whole row; leave such rows out, with flat_map or a filter before, or make "
                 "all of them values"
             )
+        if isinstance(value, str) and not _is_unicode(value):
+            return TypeMismatchError(
+                f"{operator_label(self._operator, self._subtask)}: {where}value {short_repr(value)} has a lone "
+                "surrogate, which is no character: it comes of text that was decoded with errors='surrogateescape', or "
+                "of JSON; value.encode('utf-8', 'replace').decode() has '?' in its place, or keep the bytes as they are"
+            )
         return TypeMismatchError(
             f"{operator_label(self._operator, self._subtask)}: {where}value {short_repr(value)} "
             f"({type(value).__name__}) does not fit {expected}; set {self._argument}= to a type that holds all its "
             "values, or make the function return one type"
         )
+
+
+def _is_unicode(value: str) -> bool:
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _row_kind(value: Any) -> int:

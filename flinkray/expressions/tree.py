@@ -348,6 +348,9 @@ class Call(Expression):
         if self.function in _PREFIX:
             return f"{_PREFIX[self.function]}{_operand(self.arguments[0])}"
         options = [_option(value) for _, value in self.options]
+        if self.function == "struct":
+            names, *_ = (names for _, names in self.options)
+            return f"struct({', '.join(map(_field, names, self.arguments))})"
         if self.function in ("if_else", "coalesce", "least", "greatest"):
             return f"{self.function}({', '.join([*map(_plain, self.arguments), *options])})"
         first, *rest = self.arguments
@@ -548,6 +551,24 @@ def greatest(*values: object) -> Expression:
     return _several("greatest", values)
 
 
+def struct(*columns: str, **fields: object) -> Expression:
+    """Several columns as one value, a row: `struct("item", "price")`, or `struct("item", cents=col("price") * 100)`. A
+    text is the name of a column here; `lit("text")` is one.
+
+    So an aggregate takes more than one column: `ArgMax(struct("item", "price"), by="price")`.
+    """
+    if not columns and not fields:
+        raise InvalidProgramError('struct needs at least one column: struct("item", "price")')
+    named = {name: col(name) for name in columns} | {name: _column_or_value(each) for name, each in fields.items()}
+    if len(named) < len(columns) + len(fields):
+        raise InvalidProgramError(f"struct: two fields have one name: {', '.join([*columns, *fields])}")
+    return _call("struct", *named.values(), names=tuple(named))
+
+
+def _column_or_value(value: object) -> Expression:
+    return col(value) if isinstance(value, str) else as_expression(value)
+
+
 def as_expression(value: object) -> Expression:
     """An expression as it is; anything else as a literal."""
     return value if isinstance(value, Expression) else lit(value)
@@ -589,6 +610,11 @@ def _operand(expression: Expression) -> str:
     if isinstance(expression, Call) and (expression.function in _INFIX or expression.function in _PREFIX):
         return f"({expression!r})"
     return _plain(expression)
+
+
+def _field(name: str, expression: Expression) -> str:
+    is_column = isinstance(expression, Column) and expression.name == name
+    return repr(name) if is_column else f"{name}={expression!r}"
 
 
 def _option(value: object) -> str:

@@ -23,6 +23,7 @@ _PARAMETERS = {
     "co_group": ("first_rows", "second_rows"),
     "async_invoke": ("value",),
 }
+_OF_ONE_RESULT = frozenset({"map", "filter", "get_key", "reduce"})
 
 
 def check_function(function: object, method: str, parameters: tuple[str, ...] | None = None) -> None:
@@ -44,7 +45,41 @@ def check_function(function: object, method: str, parameters: tuple[str, ...] | 
         if isinstance(function, partial):
             hint = f"; it makes one, so call it: {function.func.__name__}(...)"
         raise InvalidProgramError(f"expected a function, or an object with a {method} method, not {function!r}{hint}")
+    if method != "async_invoke":
+        check_returns(function, method)
     _check_parameters(as_callable(function, method), parameters or _PARAMETERS[method])
+
+
+def check_returns(function: Any, method: str) -> None:
+    """Checks that calls of the function give results, and no coroutine or generator in their place, which a filter
+    would take for true.
+
+    Args:
+        function: a callable, or a Function object.
+    Raises:
+        InvalidProgramError: it is declared with `async def`, or is a generator where one result is wanted.
+    """
+    for called in _called(function, method):
+        name = getattr(called, "__qualname__", repr(called))
+        if inspect.iscoroutinefunction(called) or inspect.isasyncgenfunction(called):
+            raise InvalidProgramError(
+                f"{name} is declared with 'async def', and nothing awaits it here: async_map(...) and AsyncDataStream "
+                "call such functions, of which plain ones can then take the results"
+            )
+    if method in _OF_ONE_RESULT and inspect.isgeneratorfunction(as_callable(function, method)):
+        way = "flat_map(...) takes what it yields" if method == "map" else "return the result instead"
+        raise InvalidProgramError(f"{name} is a generator, and one result is wanted here: {way}")
+
+
+def _called(function: Any, method: str) -> list[Any]:
+    """What is called of a function: of a Function object all methods that its interface knows, `method` the last."""
+    if not isinstance(function, Function):
+        if inspect.isroutine(function) or isinstance(function, partial):
+            return [function]
+        return [(function if isinstance(function, type) else type(function)).__call__]
+    interfaces = (each for each in type(function).__mro__ if each.__module__.startswith("flinkray."))
+    known = {name for each in interfaces for name in vars(each) if not name.startswith("_")}
+    return [getattr(function, name, None) for name in (*sorted(known - {method}), method)]
 
 
 def _is_function_class(function: object) -> bool:

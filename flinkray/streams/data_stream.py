@@ -11,7 +11,7 @@ from flinkray.connectors.sink import Sink
 from flinkray.errors import InvalidProgramError
 from flinkray.expressions.tree import Column, Expression
 from flinkray.functions.asynchronous import NO_RETRY_STRATEGY, AsyncFunction, AsyncRetryStrategy
-from flinkray.functions.checks import check_function, checked_tag
+from flinkray.functions.checks import check_function, check_returns, checked_tag
 from flinkray.functions.closures import check_serializable
 from flinkray.functions.interfaces import (
     FilterFunction,
@@ -177,6 +177,7 @@ class DataStream(OperatorSettings, ColumnOperations, StreamResults):
             raise InvalidProgramError(f"batch_format is one of {', '.join(BATCH_FORMATS)}, not {batch_format!r}")
         if not callable(function):
             raise InvalidProgramError(f"map_batches takes a callable or a class of callables, not {function!r}")
+        check_returns(function, "map_batches")
         declared = None if output_type is None else record_type(output_type)
         if declared is not None and declared.kind is Kind.OBJECT:
             raise InvalidProgramError(
@@ -396,6 +397,7 @@ class DataStream(OperatorSettings, ColumnOperations, StreamResults):
             raise InvalidProgramError(
                 f"partition_custom takes a function (key, channels) -> channel, not {partitioner!r}"
             )
+        check_returns(partitioner, "partition_custom")
         check_serializable(partitioner, "partition_custom")
         selector = self._key_selector("partition_custom", (key_selector,), None)
         return self._partitioned(CustomPartitioner(partitioner, selector))
@@ -424,6 +426,7 @@ class DataStream(OperatorSettings, ColumnOperations, StreamResults):
             NotSerializableError: it cannot be shipped.
         """
         sink = SinkFunctionSink(function)
+        check_returns(function, "invoke")
         check_serializable(function, "Sink: Unnamed")
         return self._sink(SinkFactory(sink), "Sink: Unnamed")
 

@@ -31,6 +31,7 @@ from flinkray.errors import ConfigurationError, FlinkrayError, InvalidProgramErr
 from flinkray.execution import JobClient, JobExecutionResult, Pipeline, PipelineExecutor
 from flinkray.filesystems import absolute, check_directory, check_uri, is_uri
 from flinkray.functions.cached_files import pack
+from flinkray.functions.checks import check_returns
 from flinkray.functions.interfaces import SourceFunction
 from flinkray.functions.python_path import own_directories
 from flinkray.functions.type_hints import record_type
@@ -232,6 +233,7 @@ class StreamExecutionEnvironment(EnvironmentSettings):
             is_changelog: whether it gives `Row`s that update or delete others (`Row.of_kind`).
         """
         source = GeneratorFunctionSource(source_function, type_info, is_changelog)
+        check_returns(source_function, "run")
         return self._bounded(source, watermark_strategy, source_name).set_parallelism(1)
 
     def _bounded(self, source: Source, strategy: WatermarkStrategy | None, name: str) -> DataStream:

@@ -6,11 +6,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, ClassVar, Self
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+import pyarrow as pa
 from msgspec import structs
 
 from flinkray.errors import InvalidProgramError
-from flinkray.functions.checks import check_function, checked_tag
+from flinkray.functions.checks import check_function, check_returns, checked_tag
 from flinkray.functions.closures import check_serializable
 from flinkray.functions.interfaces import (
     AggregateFunction,
@@ -92,6 +94,17 @@ class WindowOperations(ABC):
         dropped."""
         return self._set(late_tag=checked_tag(tag, "side_output_late_data"))
 
+    def bounds_as_timestamps(self, zone: str | None = None) -> Self:
+        """`window_start` and `window_end` of built-in aggregates are timestamps, in place of numbers of milliseconds.
+
+        Args:
+            zone: the time zone that they are shown in, such as "Europe/Paris"; without one they are in UTC and name no
+                zone, as event times that are timestamps without one.
+        Raises:
+            InvalidProgramError: there is no such time zone.
+        """
+        return self._set(bounds_type=pa.timestamp("ms", None if zone is None else _checked_zone(zone)))
+
     def _set(self, **settings: Any) -> Self:
         self._settings = structs.replace(self._settings, **settings)
         return self
@@ -109,9 +122,9 @@ class WindowOperations(ABC):
         """One result per key and window, computed as rows arrive.
 
         With named built-in aggregates (columnar), `aggregate(flights=Count(), worst=Max("delay"))`: rows of the key
-        columns, `window_start`, `window_end` (epoch milliseconds; null for windows that are not of time), then the
-        aggregates. With an AggregateFunction: what its `get_result` gives, or what the window function, called with
-        `[result]`, yields for it.
+        columns, `window_start`, `window_end` (epoch milliseconds, or what `bounds_as_timestamps` says; null for windows
+        that are not of time), then the aggregates. With an AggregateFunction: what its `get_result` gives, or what the
+        window function, called with `[result]`, yields for it.
 
         Args:
             window_function: as `process` takes it, or a function object as `apply` takes it.
@@ -127,6 +140,7 @@ class WindowOperations(ABC):
             raise InvalidProgramError(
                 f"aggregate takes an AggregateFunction, or aggregates such as n=Count(), not {aggregate_function!r}"
             )
+        check_returns(aggregate_function, "get_result")
         self._check_merge(aggregate_function)
         if window_function is None:
             declared = record_type(output_type) if output_type is not None else from_annotation(aggregate_function)
@@ -238,6 +252,15 @@ class WindowOperations(ABC):
     def _declared(self, function: object, method: str, output_type: Any) -> RecordType | None:
         parameters = self._function_parameters[method]
         return declared_type(function, method, output_type, of_items=True, parameters=parameters)
+
+
+def _checked_zone(zone: object) -> str:
+    try:
+        return ZoneInfo(zone).key  # type: ignore[arg-type]
+    except (ZoneInfoNotFoundError, TypeError, ValueError):
+        raise InvalidProgramError(
+            f"bounds_as_timestamps takes the name of a time zone, such as 'UTC' or 'Europe/Paris', not {zone!r}"
+        ) from None
 
 
 def _has_apply(function: object) -> bool:

@@ -395,6 +395,8 @@ def _applied_to_two(streams: ConnectedStreams, function: Any, output_type: Any) 
 
 
 def _which(function: Any, way_out: str) -> InvalidProgramError:
+    if isinstance(function, type):
+        return InvalidProgramError(f"a harness runs a function, and {function.__name__} is a class: write it with ()")
     return InvalidProgramError(
         f"a harness cannot tell what {type(function).__name__} is for; say how it is applied, as in {way_out}"
     )

@@ -10,6 +10,7 @@ import enum
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+import pyarrow as pa
 from msgspec import Struct
 
 from flinkray.types.changelogs import INSERTS, ChangelogMode, Changes
@@ -367,6 +368,8 @@ class WindowFactory(OperatorFactory, frozen=True):
     trigger: Trigger | None = None
     """The trigger; None: the assigner's default."""
     evictor: Evictor | None = None
+    bounds_type: pa.DataType | None = None
+    """A timestamp in milliseconds, of which bounds of windows in rows of built-in aggregates are; None: int64."""
 
 
 class LocalWindowAggregateFactory(OperatorFactory, frozen=True):

@@ -116,9 +116,14 @@ class ArgMax(Aggregate, frozen=True):
 
 
 class TopN(Aggregate, frozen=True):
-    """The `n` largest values, largest first, as a list."""
+    """The `n` largest values, largest first, as a list: the first has rank 1. With `by`, the values of `column` in the
+    rows where `by` is largest; of equal ones those that came first.
+
+    `TopN(struct("item", "price"), 3, by="price")` gives a list of rows, each with an item and its price.
+    """
 
     n: int = 10
+    by: object = None
 
     @property
     def _parameters(self) -> tuple[object, ...]:

@@ -20,12 +20,16 @@ from flinkray import (
     CountDistinct,
     DataStream,
     Duration,
+    EventTimeSessionWindows,
+    EventTimeTrigger,
     First,
+    KeyedStream,
     Last,
     Max,
     Min,
     OutputTag,
     ProcessWindowFunction,
+    PurgingTrigger,
     ReduceFunction,
     Row,
     RuntimeContext,
@@ -42,6 +46,7 @@ from flinkray import (
     WindowedStream,
     WindowFunction,
     col,
+    struct,
 )
 from flinkray.functions.interfaces import ProcessContext, WindowContext
 from tests.support.jobs import environment
@@ -120,6 +125,10 @@ AGGREGATES: dict[str, tuple[Any, list[Any]]] = {
     "ArgMin": (ArgMin("at", by="value"), [9, 14, 2, 25]),
     "ArgMax": (ArgMax("at", by="value"), [1, 14, 2, 25]),
     "TopN": (TopN("value", n=1), [[5], [8], [7], [2]]),
+    "TopN of rows": (
+        TopN(struct("at", v="value"), 1, by="value"),
+        [[{"at": 1, "v": 5}], [{"at": 14, "v": 8}], [{"at": 2, "v": 7}], [{"at": 25, "v": 2}]],
+    ),
     "CollectList": (CollectList("value"), [[5, 3], [8], [7], [2]]),
 }
 
@@ -140,6 +149,26 @@ def test_a_built_in_aggregate(env: StreamExecutionEnvironment, aggregate: str) -
 def test_one_column_summed_up(env: StreamExecutionEnvironment, operation: str, column: Any, a_0: int) -> None:
     stream = events(env).where(col("at") < 10).key_by("key").window(TEN)
     assert rows(getattr(stream, operation)(column))[0] == Row(key="a", window_start=0, window_end=10, value=a_0)
+
+
+@pytest.mark.parametrize(
+    ("settings", "starts"),
+    [
+        (lambda keyed: keyed.window(TEN), [0, 0, 10, 20]),
+        (lambda keyed: keyed.window(EventTimeSessionWindows.with_gap(10)), [1, 2, 25]),
+        (lambda keyed: keyed.window(TEN).trigger(PurgingTrigger.of(EventTimeTrigger.create())), [0, 0, 10, 20]),
+        (lambda keyed: keyed.count_window(2), [None, None]),
+    ],
+    ids=["aligned", "sessions", "of any kind", "of rows"],
+)
+def test_bounds_are_timestamps_where_they_are_asked_for(
+    env: StreamExecutionEnvironment, settings: Callable[[KeyedStream], WindowedStream], starts: list[int | None]
+) -> None:
+    windows = settings(events(env).key_by("key")).bounds_as_timestamps("Europe/Paris")
+    table = windows.aggregate(n=Count()).to_arrow().sort_by("window_start")
+    in_paris = pa.timestamp("ms", "Europe/Paris")
+    assert (table.schema.field("window_start").type, table.schema.field("window_end").type) == (in_paris, in_paris)
+    assert table["window_start"].cast(pa.int64()).to_pylist() == starts
 
 
 def test_results_have_the_key_columns_whatever_the_key(env: StreamExecutionEnvironment) -> None:

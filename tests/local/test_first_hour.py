@@ -4,25 +4,37 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from flinkray import (
+    ArgMax,
+    CollectList,
     Configuration,
     Count,
     DataStream,
     InvalidProgramError,
     JobExecutionError,
+    KeyedProcessFunction,
+    OnTimerContext,
+    ProcessContext,
     StreamExecutionEnvironment,
+    Sum,
+    TopN,
     TumblingEventTimeWindows,
+    TypeMismatchError,
+    UserFunctionError,
     WatermarkStrategy,
     col,
+    struct,
 )
 from flinkray.connectors.discard.sink import DiscardSink
 from flinkray.progress import ProgramUse
+from flinkray.testing import KeyedHarness
 from tests.support.whole_jobs import ONE_ROW_BATCHES, rows, timed
 
 WINDOWS = TumblingEventTimeWindows.of(10)
@@ -80,6 +92,97 @@ def test_expressions_where_functions_belong_name_the_operation_that_takes_them(
         events(env).filter(col("k") > 0)  # type: ignore[arg-type]
     with pytest.raises(InvalidProgramError, match=r"write with_columns\(name=\.\.\.\) or select"):
         events(env).map(col("k") + 1)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("aggregate", "message"),
+    [
+        (Sum(), r"aggregate a: Sum takes the name of a column or an expression, as in Sum\('x'\), not None"),
+        (TopN(2, "k"), r"as in TopN\('x'\), not 2"),  # type: ignore[arg-type]
+        (TopN("k", 0), "TopN takes one value or more, not 0"),
+        (TopN("k", n="t"), r"TopN\('x', n\) takes a number of values, not 't'"),  # type: ignore[arg-type]
+        (ArgMax("k"), r"as in ArgMax\('x', by='y'\), not None"),
+        (CollectList(("k", "t")), r"not \('k', 't'\); several columns are one as struct\('x', 'y'\)"),
+        (Count, r"it is a class, so write it with \(\): Count\(\)"),
+    ],
+)
+def test_an_aggregate_that_computes_nothing_is_refused_where_it_is_written(
+    env: StreamExecutionEnvironment, aggregate: Any, message: str
+) -> None:
+    for keyed in (events(env).key_by("k"), events(env).key_by("k").window(WINDOWS)):
+        with pytest.raises(InvalidProgramError, match=message):
+            keyed.aggregate(a=aggregate)
+
+
+def test_what_windows_are_asked_for_and_cannot_give_is_refused_where_it_is_written(
+    env: StreamExecutionEnvironment,
+) -> None:
+    renamed = events(env).rename(k="window_end").key_by("window_end")
+    with pytest.raises(
+        InvalidProgramError, match=r"rename the key before key_by: rename\(window_end='of_window_end'\)"
+    ):
+        renamed.window(WINDOWS).aggregate(n=Count())
+    with pytest.raises(InvalidProgramError, match=r"'UTC' or 'Europe/Paris', not 'Paris'"):
+        events(env).window_all(WINDOWS).bounds_as_timestamps("Paris")
+    for wrong in (lambda: struct(), lambda: struct("a", a=col("b")), lambda: struct(1)):  # type: ignore[arg-type]
+        with pytest.raises(InvalidProgramError):
+            wrong()
+
+
+class Timed(KeyedProcessFunction):
+    def process_element(self, value: Any, ctx: ProcessContext) -> None:
+        ctx.timer_service().register_event_time_timer(ctx.timestamp() + 1)
+
+
+def test_harnesses_say_what_their_functions_lack() -> None:
+    with pytest.raises(InvalidProgramError, match=r"Timed is a class: write it with \(\)"):
+        KeyedHarness(Timed, key="k")  # type: ignore[arg-type]
+    with KeyedHarness(Timed(), key="k") as harness:
+        with pytest.raises(UserFunctionError, match=r"no event time.*so ctx.timestamp\(\) is None"):
+            harness.process({"k": 1})
+        harness.process({"k": 1}, timestamp=1)
+
+
+def test_text_that_is_no_unicode_says_where_such_text_comes_from(env: StreamExecutionEnvironment) -> None:
+    with pytest.raises(TypeMismatchError, match=r"lone surrogate.*encode\('utf-8', 'replace'\)"):
+        env.from_collection(["\ud800"])
+
+
+async def asynchronous(row: Any) -> Any:
+    return row
+
+
+def generator(row: Any) -> Iterator[Any]:
+    yield row
+
+
+class AsyncCalled:
+    async def __call__(self, row: Any) -> Any:
+        return row
+
+
+class AsyncTimer(KeyedProcessFunction):
+    def process_element(self, value: Any, ctx: ProcessContext) -> None: ...
+
+    async def on_timer(self, timestamp: int, ctx: OnTimerContext) -> None:  # type: ignore[override]
+        ...
+
+
+def test_functions_that_nobody_awaits_or_iterates_are_refused_where_they_are_handed_over(
+    env: StreamExecutionEnvironment,
+) -> None:
+    stream = events(env)
+    for takes in (stream.map, stream.flat_map, stream.filter, stream.key_by, stream.map_batches, stream.add_sink):
+        for function in (asynchronous, partial(asynchronous), AsyncCalled()):
+            with pytest.raises(InvalidProgramError, match=r"'async def', and nothing awaits it here: async_map"):
+                takes(function)
+    with pytest.raises(InvalidProgramError, match=r"AsyncTimer.on_timer is declared with 'async def'"):
+        stream.key_by("k").process(AsyncTimer())
+    with pytest.raises(InvalidProgramError, match=r"flat_map\(\.\.\.\) takes what it yields"):
+        stream.map(generator)
+    for one_result in (stream.filter, stream.key_by):
+        with pytest.raises(InvalidProgramError, match="generator is a generator, and one result is wanted"):
+            one_result(generator)
 
 
 def sets_attribute(row: Any) -> Any:

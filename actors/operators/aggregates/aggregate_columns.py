@@ -22,6 +22,7 @@ from actors.operators.aggregates.entry_columns import (
     DecimalSumColumn,
     DistinctColumn,
     ListColumn,
+    TopByColumn,
     TopNColumn,
 )
 from actors.operators.aggregates.fixed_width_columns import (
@@ -510,7 +511,7 @@ def column_names(aggregates: Sequence[tuple[str, Aggregate]]) -> frozenset[str]:
 
 
 def make_column(aggregate: Aggregate, arrow_type: pa.DataType) -> AccumulatorColumn:
-    """The column of accumulators of an aggregate over values of that type (for ArgMin and ArgMax: a struct of value and
+    """The column of accumulators of an aggregate over values of that type (for those with a `by` a struct of value and
     `by`).
 
     Raises:
@@ -534,6 +535,10 @@ def make_column(aggregate: Aggregate, arrow_type: pa.DataType) -> AccumulatorCol
         value_type, by_type = _field_types(arrow_type)
         _check_sortable(by_type)
         return BestColumn(value_type, "descending" if isinstance(aggregate, ArgMax) else "ascending", by_type)
+    if isinstance(aggregate, TopN) and aggregate.by is not None:
+        value_type, by_type = _field_types(arrow_type)
+        _check_sortable(by_type)
+        return TopByColumn(value_type, by_type, aggregate.n)
     if isinstance(aggregate, TopN):
         _check_sortable(arrow_type)
         return TopNColumn(arrow_type, aggregate.n)

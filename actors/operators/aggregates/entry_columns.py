@@ -308,6 +308,27 @@ class BestColumn(EntryColumn):
         return narrowed(_one_each(entries, size), self._type)
 
 
+class TopByColumn(BestColumn):
+    """The values of the n rows of each accumulator where `by` is largest, that of the largest first."""
+
+    def __init__(self, arrow_type: pa.DataType, by_type: pa.DataType, n: int) -> None:
+        super().__init__(arrow_type, "descending", by_type)
+        self._n = n
+
+    def fresh(self) -> TopByColumn:
+        return self._of_type(pa.struct([(_VALUE, self._type), (_BY, self._by_type)]))
+
+    def _of_type(self, arrow_type: pa.DataType) -> TopByColumn:
+        return TopByColumn(arrow_type.field(0).type, arrow_type.field(1).type, self._n)
+
+    def _reduce(self, entries: pa.Table) -> pa.Table:
+        ordered = _sorted(entries, (_BY, "descending"), (_POSITION, "ascending"))
+        return ordered.filter(from_numpy(_numbers_in_accumulators(ordered) < self._n))
+
+    def _finish(self, entries: pa.Table, size: int) -> Column:
+        return _as_lists(entries, size, self._type)
+
+
 class DistinctColumn(_TypedEntryColumn):
     """How many different values each accumulator has."""
 

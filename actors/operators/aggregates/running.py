@@ -413,39 +413,74 @@ class RunningList(Running):
         """The values of each group. Lists are replaced, never changed: results and snapshots hold them too."""
 
     def add(self, segments: Segments, values: pa.Array, size: int) -> pa.Array:
-        self._lists.extend([_NO_VALUES] * (size - len(self._lists)))
-        groups = segments.unsort(segments.groups[segments.segment_of]).tolist()
+        self.grow(size)
         results: list[list[Any] | None] = []
-        for group, value in zip(groups, to_values(stored(values)), strict=True):
+        for group, value in zip(segments.group_of_rows().tolist(), to_values(stored(values)), strict=True):
             if value is not None:
-                self._lists[group] = self._with(self._lists[group], value)
-            results.append(self._lists[group] or None)
-        return self._as_column(results)
+                self.insert(group, value)
+            results.append(self.of(group))
+        return self.as_column(results)
 
-    def _with(self, values: list[Any], value: Any) -> list[Any]:
-        if self._n is None:
-            return [*values, value]
-        # Behind its equals, so that the first to come stays when there are too many; NaN sorts last.
-        at = len(values) if value != value else bisect_right(values, Descending(value), key=Descending)
-        return [*values[:at], value, *values[at:]][: self._n]
+    def grow(self, size: int) -> None:
+        self._lists.extend([_NO_VALUES] * (size - len(self._lists)))
+
+    def of(self, group: int) -> list[Any] | None:
+        return self._lists[group] or None
+
+    def insert(self, group: int, value: Any, at: int | None = None) -> int:
+        """Puts the value at its place, or at `at`, which is the result."""
+        values = self._lists[group]
+        if at is None:
+            at = len(values)
+            # Behind its equals, so that the first to come stays when there are too many; NaN sorts last.
+            if self._n is not None and value == value:
+                at = bisect_right(values, Descending(value), key=Descending)
+        self._lists[group] = [*values[:at], value, *values[at:]][: self._n]
+        return at
 
     def capture(self, size: int) -> Callable[[], State]:
         lists = self._lists + [_NO_VALUES] * (size - len(self._lists))
-        return lambda: {"values": self._as_column(lists)}
+        return lambda: {"values": self.as_column(lists)}
 
     def restore(self, state: State) -> None:
         lists = state["values"]
         self._lists = to_values(lists.cast(pa.list_(stored_type(lists.type.value_type))))
 
-    def _as_column(self, lists: Sequence[list[Any] | None]) -> pa.Array:
+    def as_column(self, lists: Sequence[list[Any] | None]) -> pa.Array:
         return to_array(lists, pa.list_(stored_type(self._type))).cast(pa.list_(self._type))
+
+
+class RunningTopBy(Running):
+    """The values in the n rows of the group where `by` is largest; `values` is a struct of (value, by)."""
+
+    def __init__(self, value_type: pa.DataType, by_type: pa.DataType, n: int) -> None:
+        self._values, self._by = RunningList(value_type, n), RunningList(by_type, n)
+
+    def add(self, segments: Segments, values: pa.Array, size: int) -> pa.Array:
+        self._by.grow(size)
+        self._values.grow(size)
+        columns = (to_values(stored(values.field(number))) for number in range(2))
+        results = []
+        for group, value, by in zip(segments.group_of_rows().tolist(), *columns, strict=True):
+            if by is not None:
+                self._values.insert(group, value, self._by.insert(group, by))
+            results.append(self._values.of(group))
+        return self._values.as_column(results)
+
+    def capture(self, size: int) -> Callable[[], State]:
+        values, by = self._values.capture(size), self._by.capture(size)
+        return lambda: {**values(), "by": by()["values"]}
+
+    def restore(self, state: State) -> None:
+        self._values.restore({"values": state["values"]})
+        self._by.restore({"values": state["by"]})
 
 
 # -- from descriptions -------------------------------------------------------------------------------------------
 
 
 def create_running(aggregate: described.Aggregate, arrow_type: pa.DataType) -> Running:
-    """The running form of an aggregate for a column of that type (for ArgMin and ArgMax a struct of (column, by)).
+    """The running form of an aggregate for a column of that type (for those with a `by` a struct of (column, by)).
 
     Raises:
         AggregateTypeError: the aggregate has no meaning for the type.
@@ -468,6 +503,10 @@ def create_running(aggregate: described.Aggregate, arrow_type: pa.DataType) -> R
             return RunningBest(value, by, isinstance(aggregate, described.ArgMax))
         case described.CountDistinct():
             return RunningDistinct(arrow_type)
+        case described.TopN() if aggregate.by is not None:
+            value, by = arrow_type.field(0).type, arrow_type.field(1).type
+            check_ordered(by, _kind(aggregate))
+            return RunningTopBy(value, by, aggregate.n)
         case described.TopN():
             check_ordered(arrow_type, _kind(aggregate))
             return RunningList(arrow_type, aggregate.n)

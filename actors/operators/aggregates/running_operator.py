@@ -25,7 +25,7 @@ from actors.keys.state_tables import (
 from actors.operators.aggregates.group_columns import Choice, Improvements, State
 from actors.operators.aggregates.running import Running, check_ordered, create_running, widened_type
 from actors.operators.aggregates.segments import Segments
-from actors.operators.aggregates.stored_aggregates import facts_metadata, stored_names
+from actors.operators.aggregates.stored_aggregates import aggregate_columns, facts_metadata, stored_names
 from actors.operators.aggregates.value_rules import AggregateTypeError, cast_exactly
 from actors.operators.contract.operator import Operator, label_of
 from actors.operators.expressions.column_operators import Evaluator
@@ -37,7 +37,7 @@ from flinkray.errors import CheckpointError, InvalidProgramError, TypeMismatchEr
 from flinkray.expressions.tree import Expression, col
 from flinkray.transformations.operator_factories import RunningAggregateFactory, RunningColumnFactory
 from flinkray.types.records import MAX_TIMESTAMP, Kind, Timestamp
-from flinkray.windows.aggregates import Aggregate, ArgMax, ArgMin, Count, Max, Min, Sum
+from flinkray.windows.aggregates import Aggregate, Max, Min, Sum
 
 _STATE = "groups"
 _TYPES = "types"
@@ -292,13 +292,11 @@ class RunningAggregateOperator(_RunningOperator):
         return Batch(data, Kind.ROW, batch.times)
 
     def _argument(self, data: pa.RecordBatch, aggregate: Aggregate) -> pa.Array:
-        """What is aggregated: the column; for ArgMin and ArgMax a struct of (column, by); for Count() every row."""
-        if isinstance(aggregate, ArgMin | ArgMax):
-            both = [self._column(data, aggregate.column), self._column(data, aggregate.by)]
-            return pa.StructArray.from_arrays(both, names=["value", "by"])
-        if aggregate.column is None and isinstance(aggregate, Count):
+        """What is aggregated: the column; where there is a `by` a struct of (column, by); for Count() every row."""
+        arrays = [self._column(data, column) for column in aggregate_columns(aggregate)]
+        if not arrays:
             return from_numpy(np.ones(data.num_rows, np.bool_))
-        return self._column(data, aggregate.column)
+        return arrays[0] if len(arrays) == 1 else pa.StructArray.from_arrays(arrays, names=["value", "by"])
 
     def _column(self, data: pa.RecordBatch, column: object) -> pa.Array:
         evaluator = self._evaluators.get(id(column))

@@ -51,6 +51,10 @@ class Segments:
         """Each segment's value at each of its rows."""
         return np.repeat(values, self.lengths)
 
+    def group_of_rows(self) -> Ints:
+        """The group of each row, in the order of the batch."""
+        return self.unsort(self.groups[self.segment_of])
+
     def sort(self, values: Values) -> Values:
         return values.take(self.order)
 

@@ -13,7 +13,7 @@ from msgspec import Struct, json
 
 from flinkray.errors import IncompatibleStateError, did_you_mean
 from flinkray.expressions.tree import Column
-from flinkray.windows.aggregates import Aggregate, ArgMax, ArgMin, Count
+from flinkray.windows.aggregates import Aggregate, Count
 
 log = logging.getLogger(__name__)
 
@@ -45,7 +45,8 @@ def aggregate_columns(aggregate: Aggregate) -> tuple[object, ...]:
     """The columns, or expressions, that the aggregate reads."""
     if aggregate.column is None and isinstance(aggregate, Count):
         return ()
-    return (aggregate.column, aggregate.by) if isinstance(aggregate, ArgMin | ArgMax) else (aggregate.column,)
+    by = getattr(aggregate, "by", None)
+    return (aggregate.column,) if by is None else (aggregate.column, by)
 
 
 def text_of(aggregate: Aggregate) -> str:

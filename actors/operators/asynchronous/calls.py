@@ -250,7 +250,7 @@ class BlockingCalls(AsyncCalls):
     def _call(self, call: AsyncCall) -> None:
         try:
             results = self._as_results(self._function(call.value))
-        except (Exception, SystemExit, KeyboardInterrupt) as error:
+        except BaseException as error:  # nothing else would ever hear of it
             self._deliver(call, None, error)
         else:
             self._deliver(call, results, None)

@@ -435,6 +435,7 @@ KERNELS: dict[str, Callable[..., Datum]] = {
     "greatest": _extreme(pc.max_element_wise),
     "cast": _cast_as_asked,
     "field": _field,
+    "struct": lambda *values, names: pc.make_struct(*values, field_names=names),
     "str.lower": _on_text(pc.utf8_lower),
     "str.upper": _on_text(pc.utf8_upper),
     "str.strip": _on_text(_strip),

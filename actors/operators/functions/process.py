@@ -36,6 +36,11 @@ from flinkray.types.keys import KeySelector
 from flinkray.types.records import MAX_TIMESTAMP, MIN_TIMESTAMP, RecordType, Timestamp
 from graphs.job_graph import OperatorCode
 
+_NO_TIME = (
+    "The row has no event time, so ctx.timestamp() is None: assign_timestamps_and_watermarks gives rows one, and "
+    "process(value, timestamp) in a harness."
+)
+
 
 class ElementContext:
     """The `ctx` of process functions and of timers: one object per operator, changed for each row."""
@@ -203,6 +208,8 @@ class UserFunctionOperator(Operator):
                     continue
                 collect(results, time)
             except BaseException as error:
+                if time is None and isinstance(error, TypeError) and "NoneType" in str(error):
+                    error.add_note(_NO_TIME)
                 raise_attributed(self.context.operator_name, self.context.subtask, value, error)
             flush_if_full()
         self._backend.clear_current_key()

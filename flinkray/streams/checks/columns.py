@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from flinkray.errors import InvalidProgramError
 from flinkray.expressions.tree import Expression
 from flinkray.streams.checks.known_types import KnownType
 from flinkray.types.keys import ColumnKey, KeySelector
 from flinkray.types.records import Kind, tuple_columns
-from flinkray.windows.aggregates import Aggregate
+from flinkray.windows.aggregates import Aggregate, ArgMax, ArgMin, Count, TopN
 
 WINDOW_COLUMNS = ("window_start", "window_end")
 """The columns of a window's bounds in the rows of built-in aggregates: epoch milliseconds."""
@@ -44,14 +45,42 @@ def check_aggregates(aggregates: Mapping[str, object], known: KnownType) -> tupl
     checked = []
     for name, aggregate in aggregates.items():
         if not isinstance(aggregate, Aggregate):
-            raise InvalidProgramError(f"aggregate: {name} is no aggregate such as Count() or Sum('x'): {aggregate!r}")
-        for column in (aggregate.column, getattr(aggregate, "by", None)):
-            if isinstance(column, str):
-                known.require([column], f"aggregate {name}")
-            elif isinstance(column, Expression):
-                known.require(sorted(column.columns()), f"aggregate {name}")
+            hint = (
+                f"; it is a class, so write it with (): {aggregate.__name__}()" if isinstance(aggregate, type) else ""
+            )
+            raise InvalidProgramError(
+                f"aggregate: {name} is no aggregate such as Count() or Sum('x'): {aggregate!r}{hint}"
+            )
+        for column in _read_columns(name, aggregate):
+            known.require([column] if isinstance(column, str) else sorted(column.columns()), f"aggregate {name}")
         checked.append((name, aggregate))
     return tuple(checked)
+
+
+def _read_columns(name: str, aggregate: Aggregate) -> list[Any]:
+    """The columns, or expressions, that the aggregate reads.
+
+    Raises:
+        InvalidProgramError: it lacks one, or has something else in its place.
+    """
+    function = type(aggregate).__name__
+    columns = [] if isinstance(aggregate, Count) and aggregate.column is None else [aggregate.column]
+    by = getattr(aggregate, "by", None)
+    if by is not None or isinstance(aggregate, ArgMin | ArgMax):
+        columns.append(by)
+    for column in columns:
+        if not isinstance(column, str | Expression):
+            example = f"{function}('x', by='y')" if len(columns) > 1 else f"{function}('x')"
+            several = "; several columns are one as struct('x', 'y')" if isinstance(column, tuple | list) else ""
+            raise InvalidProgramError(
+                f"aggregate {name}: {function} takes the name of a column or an expression, as in {example}, not "
+                f"{column!r}{several}"
+            )
+    if isinstance(aggregate, TopN) and (isinstance(aggregate.n, bool) or not isinstance(aggregate.n, int)):
+        raise InvalidProgramError(f"aggregate {name}: TopN('x', n) takes a number of values, not {aggregate.n!r}")
+    if isinstance(aggregate, TopN) and aggregate.n < 1:
+        raise InvalidProgramError(f"aggregate {name}: TopN takes one value or more, not {aggregate.n}")
+    return columns
 
 
 def result_columns(
@@ -64,6 +93,12 @@ def result_columns(
     """
     keys = key_column_names(key)
     names = (*(keys or ()), *between, *(name for name, _ in aggregates))
+    for name in keys or ():
+        if name in between:
+            raise InvalidProgramError(
+                f"the key column {name!r} has the name of a column of the result, which says when its window is; "
+                f"rename the key before key_by: rename({name}='of_{name}')"
+            )
     for name, _ in aggregates:
         if names.count(name) > 1:
             raise InvalidProgramError(f"aggregate {name!r} has the name of a key or window column; choose another")

@@ -115,7 +115,10 @@ def _time_column(name: str, node: Expression, source: Plan, context: Context) ->
     return index, kind
 
 
-_REMEDY = "declare it with WATERMARK FOR, or as PROCTIME(); what is computed of a time attribute, a CAST too, is none"
+_REMEDY = (
+    "declare it with WATERMARK FOR, or as PROCTIME(), in a table; of a stream that has event times, "
+    "stream.with_rowtime('rowtime') gives a column of them; what is computed of a time attribute, a CAST too, is none"
+)
 
 
 def _length(name: str, parameter: str, node: Node, context: Context) -> int:

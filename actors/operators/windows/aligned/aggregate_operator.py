@@ -64,6 +64,7 @@ class ColumnarWindowOperator(AlignedWindowOperator):
         assert isinstance(factory.assigner, AlignedWindows)
         super().__init__(factory.assigner, factory.allowed_lateness_ms, factory.late_tag)
         self._aggregates = factory.aggregates
+        self._bounds_type = factory.bounds_type
         self._waiting = PendingStarts()
         self._slices = PendingStarts()
         self._cleared: set[int] = set()
@@ -244,7 +245,7 @@ class ColumnarWindowOperator(AlignedWindowOperator):
         keys = list(zip(self._store.key_names(), key_columns, strict=True))
         names = [name for name, _ in self._aggregates]
         aggregates = list(zip(names, results, strict=True))
-        emit_windows(self.context, self.output, keys, bounds, aggregates)
+        emit_windows(self.context, self.output, keys, bounds, aggregates, self._bounds_type)
 
     # -- snapshots
 

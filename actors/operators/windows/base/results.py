@@ -52,13 +52,17 @@ def emit_windows(
     keys: Sequence[tuple[str, Column]],
     bounds: WindowBounds,
     aggregates: Sequence[tuple[str, Column]],
+    bounds_type: pa.DataType | None = None,
 ) -> None:
     """Emits a row per (key, window) in batches of the size that the job wants.
 
+    Args:
+        bounds_type: as `WindowFactory` has it.
     Raises:
         InvalidProgramError: two columns have the same name.
     """
-    columns = [*keys, ("window_start", bounds.starts), ("window_end", bounds.ends), *aggregates]
+    starts, ends = (times if bounds_type is None else times.cast(bounds_type) for times in (bounds.starts, bounds.ends))
+    columns = [*keys, ("window_start", starts), ("window_end", ends), *aggregates]
     names = [name for name, _ in columns]
     check_names(names, operator_label(context.operator_name))
     for rows in batches_with_times(batches_of([column for _, column in columns], names), bounds.times):

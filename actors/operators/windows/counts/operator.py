@@ -39,6 +39,7 @@ class ColumnarCountOperator(TimedOperator):
         super().__init__(is_event_time=False, late_tag=None)
         self._windows = windows
         self._aggregates = factory.aggregates
+        self._bounds_type = factory.bounds_type
 
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)
@@ -57,7 +58,8 @@ class ColumnarCountOperator(TimedOperator):
             names = [name for name, _ in self._aggregates]
             results = list(zip(names, self._store.results(some), strict=True))
             bounds = WindowBounds.of_no_time(len(some))
-            emit_windows(self.context, self.output, self._store.key_columns(some), bounds, results)
+            keys_of_some = self._store.key_columns(some)
+            emit_windows(self.context, self.output, keys_of_some, bounds, results, self._bounds_type)
         self._store.compact()
 
     def _fire_due(self, watermark: int) -> None:

@@ -26,9 +26,9 @@ from flinkray.batches.numpy_arrays import from_numpy
 from flinkray.batches.row_codec import RowEncoder
 from flinkray.errors import operator_label
 from flinkray.state.descriptors import ValueStateDescriptor
+from flinkray.transformations.operator_factories import WindowFactory
 from flinkray.types.keys import KeySelector
 from flinkray.types.records import MIN_TIMESTAMP
-from flinkray.windows.aggregates import Aggregate
 
 _STATE = "aggregates"
 _KIND = "windows"
@@ -44,10 +44,9 @@ class AggregateFirings:
     subtask gives out, now or after a restore.
     """
 
-    def __init__(
-        self, aggregates: Sequence[tuple[str, Aggregate]], context: OperatorContext, output: Output, where: str
-    ) -> None:
-        self._aggregates = tuple(aggregates)
+    def __init__(self, factory: WindowFactory, context: OperatorContext, output: Output, where: str) -> None:
+        self._aggregates = factory.aggregates
+        self._bounds_type = factory.bounds_type or pa.int64()
         self._context = context
         self._output = output
         self._where = where
@@ -131,7 +130,8 @@ class AggregateFirings:
         names = [*self._store.key_names(), "window_start", "window_end", *(name for name, _ in self._aggregates)]
         check_names(names, operator_label(self._where))
         starts, ends = (
-            pa.array([getattr(window, bound, None) for window in windows], pa.int64()) for bound in ("start", "end")
+            pa.array([getattr(window, bound, None) for window in windows], self._bounds_type)
+            for bound in ("start", "end")
         )
         columns = [*self._store.key_columns(key_ids), starts, ends, *results]
         times = pa.array([window.max_timestamp() for window in windows], pa.int64())

@@ -102,7 +102,7 @@ class GeneralWindowOperator(TimedOperator):
     def _begin_contents(self) -> None:
         self._aggregates: AggregateFirings | None = None
         if self._factory.aggregates:
-            self._aggregates = AggregateFirings(self._factory.aggregates, self.context, self.output, self._where)
+            self._aggregates = AggregateFirings(self._factory, self.context, self.output, self._where)
         self._contents = self._make_contents()
 
     def _make_contents(self) -> WindowContents:

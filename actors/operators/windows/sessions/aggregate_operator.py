@@ -16,6 +16,7 @@ class ColumnarSessionOperator(SessionOperatorBase):
     def __init__(self, factory: WindowFactory) -> None:
         super().__init__(factory)
         self._given = factory.aggregates
+        self._bounds_type = factory.bounds_type
 
     def _make_contents(self) -> SessionContents:
         self._aggregates = AggregateColumns(self._given, self._where)
@@ -26,4 +27,4 @@ class ColumnarSessionOperator(SessionOperatorBase):
         results = list(zip(self._aggregates.names, self._aggregates.results(sessions), strict=True))
         keys = self._store.keys(sessions)
         key_columns = [] if keys is None else list(zip(keys.schema.names, keys.columns, strict=True))
-        emit_windows(self.context, self.output, key_columns, bounds, results)
+        emit_windows(self.context, self.output, key_columns, bounds, results, self._bounds_type)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from actors.operators.contract.cancellation import TaskCanceled
 from actors.user_code.errors import NO_VALUE, raise_attributed, user_function_error
 from flinkray.errors import LONGEST_TEXT, ErrorInfo, UserFunctionError
 
@@ -38,7 +39,11 @@ def on_another_thread(call: Callable[[], BaseException | None]) -> BaseException
     return outcomes[0]
 
 
-@pytest.mark.parametrize("kind", [SystemExit, GeneratorExit, KeyboardInterrupt])
+class PanicException(BaseException):
+    """As extensions in Rust raise it."""
+
+
+@pytest.mark.parametrize("kind", [SystemExit, GeneratorExit, KeyboardInterrupt, PanicException])
 def test_whatever_a_function_raises_on_a_tasks_thread_keeps_operator_and_value(kind: type[BaseException]) -> None:
     error = on_another_thread(lambda: outcome(raising(kind("stop"))))
     assert isinstance(error, UserFunctionError)
@@ -46,8 +51,10 @@ def test_whatever_a_function_raises_on_a_tasks_thread_keeps_operator_and_value(k
     assert str(error).startswith(f"operator 'a' (subtask 1 of 1): {kind.__name__}: stop; the value was 7")
 
 
-def test_an_interrupt_on_the_main_thread_is_nobodys_function() -> None:
+def test_what_ends_a_function_from_outside_is_not_its_error() -> None:
     assert isinstance(outcome(raising(KeyboardInterrupt())), KeyboardInterrupt)
+    assert isinstance(outcome(raising(PanicException())), PanicException), "a test ends so on the main thread"
+    assert isinstance(on_another_thread(lambda: outcome(raising(TaskCanceled()))), TaskCanceled)
 
 
 def test_a_generator_of_the_runtime_that_is_closed_is_no_error_of_the_function(

@@ -69,6 +69,10 @@ CASES: Cases = {
     "list": (CollectList("x"), lambda entries: [value for _, value in entries]),
     "distinct": (CountDistinct("x"), lambda entries: len(set(map(upwards, entries)))),
     "top": (TopN("x", 2), lambda entries: [value for _, value in sorted(entries, key=downwards, reverse=True)[:2]]),
+    "at top": (
+        TopN("row", 2, by="x"),
+        lambda entries: [row for row, _ in sorted(entries, key=downwards, reverse=True)[:2]],
+    ),
     "at min": (ArgMin("row", by="x"), lambda entries: min(entries, key=upwards)[0]),
     "at max": (ArgMax("row", by="x"), lambda entries: max(entries, key=downwards)[0]),
 }

@@ -63,6 +63,11 @@ def best_row(rows: list[dict[str, Any]], is_max: bool) -> Any:
     return None if best is None else best["v"]
 
 
+def top_rows(rows: list[dict[str, Any]]) -> list[Any]:
+    ordered = [row for row in rows if row["by"] is not None]
+    return [row["v"] for row in sorted(ordered, key=lambda row: row["by"], reverse=True)[:2]]
+
+
 MODELS: dict[str, tuple[Aggregate, Any]] = {
     "rows": (Count(), len),
     "count": (Count("v"), lambda rows: len(not_null(rows))),
@@ -76,6 +81,7 @@ MODELS: dict[str, tuple[Aggregate, Any]] = {
     "at_min": (ArgMin("v", by="by"), lambda rows: best_row(rows, False)),
     "at_max": (ArgMax("v", by="by"), lambda rows: best_row(rows, True)),
     "top": (TopN("v", n=2), lambda rows: sorted(not_null(rows), reverse=True)[:2] or None),
+    "at_top": (TopN("v", n=2, by="by"), lambda rows: top_rows(rows) or None),
     "list": (CollectList("v"), lambda rows: not_null(rows) or None),
 }
 ORDER_ONLY = [name for name in MODELS if name not in ("sum", "avg")]

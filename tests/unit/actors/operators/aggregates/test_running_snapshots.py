@@ -44,6 +44,7 @@ from tests.support.versions import arrow_array
 KEY = ColumnKey(("k",))
 ORDER = {"first": First("v"), "last": Last("v"), "low": Min("v"), "high": Max("v"), "distinct": CountDistinct("v")}
 ORDER |= {"all": CollectList("v"), "top": TopN("v", 2), "at_low": ArgMin("n", by="v"), "at_high": ArgMax("v", by="n")}
+ORDER |= {"at_top": TopN("n", 2, by="v")}
 COUNTS = {"rows": Count(), "values": Count("v")}
 SUMS = {"sum": Sum("v"), "mean": Avg("v")}
 AGGREGATES = RunningAggregateFactory(tuple((ORDER | COUNTS | SUMS).items()))

@@ -275,13 +275,12 @@ def test_what_a_function_raises_is_delivered_and_the_thread_goes_on(context: Thr
     outcomes = Outcomes()
 
     def failing(value: int) -> int:
-        if value == 1:
-            raise SystemExit(3)
-        raise OSError(value)
+        raise kinds[value]
 
+    kinds = [SystemExit, GeneratorExit, BaseException, OSError]
     calls = create_calls(failing, context, 1, outcomes)
-    calls.begin(calls_with(1, 2))
-    assert [type(error) for error in outcomes.wait_for(2).values()] == [SystemExit, OSError]
+    calls.begin(calls_with(0, 1, 2, 3))
+    assert [type(error) for error in outcomes.wait_for(4).values()] == kinds
 
 
 def test_a_call_that_is_cancelled_before_it_runs_is_never_made() -> None:

@@ -18,7 +18,7 @@ from actors.operators.expressions.kernels import KERNELS
 from actors.operators.registry import create_operator
 from flinkray.batches.batch import Batch
 from flinkray.errors import InvalidProgramError, RecordError, TypeMismatchError, UnknownColumnError
-from flinkray.expressions.tree import Expression, coalesce, col, greatest, if_else, least, lit, when
+from flinkray.expressions.tree import Expression, coalesce, col, greatest, if_else, least, lit, struct, when
 from flinkray.transformations.operator_factories import (
     DropFactory,
     OperatorFactory,
@@ -85,6 +85,7 @@ def values(expression: Expression) -> list[Any]:
         (coalesce(col("n"), i, 1), [7, -7, 1]),
         (least(i, j), [2, -7, 0]),
         (greatest(i, None, 3), [7, 3, 3]),
+        (struct("i", x=i + 1, y=lit("c")), [{"i": n, "x": n and n + 1, "y": "c"} for n in (7, -7, None)]),
         (when(i > 0).then("up").when(i < 0).then("down").otherwise("none"), ["up", "down", "none"]),
         (if_else(b, i, None), [7, None, None]),
         (i.cast("string"), ["7", "-7", None]),
