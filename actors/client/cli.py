@@ -156,7 +156,8 @@ def _state_of(name: str) -> str:
 def list_jobs(cluster: str | None) -> None:
     """List the jobs on the running Ray cluster, oldest first."""
     answers = sessions.of_each([cluster] if cluster else sessions.list_clusters(), sessions.session_jobs)
-    _print(job_lines([(name, job) for name, jobs in answers.items() if isinstance(jobs, tuple) for job in jobs]))
+    found = [(name, job) for name, jobs in answers.items() if isinstance(jobs, tuple) for job in jobs]
+    _print(job_lines(found, sessions.slot_waits(found)))
     failed = [answer for answer in answers.values() if isinstance(answer, FlinkrayError)]
     for error in failed[1:]:
         _say(error)

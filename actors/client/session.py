@@ -21,12 +21,15 @@ from actors.client.rest import start_rest
 from actors.client.sql.jobs import KnownJob
 from actors.protocol.client_requests import GetClusterOverview, JobOverview, ListJobs, ShutDownCluster
 from actors.protocol.dispatcher_errors import EndpointSilentError
+from actors.protocol.job_reports import GetJobSummary, JobSummary
 from actors.protocol.ports import EndpointGone, Host
-from actors.protocol.resources import ClusterOverview
+from actors.protocol.resources import ClusterOverview, SlotWait
 from flinkray.config.configuration import Configuration
 from flinkray.errors import ConfigurationError, FlinkrayError
 from flinkray.execution import JobClient
+from flinkray.types.records import JobId
 
+N = TypeVar("N", bound=str)
 T = TypeVar("T")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
@@ -123,6 +126,28 @@ def session_jobs(name: str) -> tuple[JobOverview, ...]:
     return jobs
 
 
+def slot_waits(jobs: Sequence[tuple[str, JobOverview]]) -> dict[JobId, SlotWait]:
+    """What those of the jobs, each with its cluster, wait for that have not got all of their slots; without those whose
+    JobMaster does not answer."""
+    running = {job.job_id: (cluster, job) for cluster, job in jobs if not job.status.is_terminal}
+
+    def summary(job_id: JobId) -> JobSummary:
+        cluster, job = running[job_id]
+        what = f"the JobMaster of job {job.name!r}"
+        try:
+            host = connect_to_session(cluster)
+            answer: JobSummary = ask(host, job.job_master, GetJobSummary(), QUESTION_TIMEOUT_MS, what)
+        except EndpointGone:
+            return JobSummary()
+        return answer
+
+    return {
+        job_id: found.slot_wait
+        for job_id, found in of_each(list(running), summary).items()
+        if isinstance(found, JobSummary) and found.slot_wait is not None
+    }
+
+
 def session_overview(name: str) -> ClusterOverview:
     """What the session has of slots and TaskExecutors. Raises as `session_jobs`."""
     try:
@@ -135,10 +160,10 @@ def session_overview(name: str) -> ClusterOverview:
     return overview
 
 
-def of_each(names: Sequence[str], question: Callable[[str], T]) -> dict[str, T | FlinkrayError]:
-    """What the question gives of each cluster, or why it gives nothing; all are asked at the same time."""
+def of_each(names: Sequence[N], question: Callable[[N], T]) -> dict[N, T | FlinkrayError]:
+    """What the question gives of each cluster, or job, or why it gives nothing; all are asked at the same time."""
 
-    def answer(name: str) -> T | FlinkrayError:
+    def answer(name: N) -> T | FlinkrayError:
         try:
             return question(name)
         except FlinkrayError as error:

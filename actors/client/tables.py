@@ -3,23 +3,31 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 
 from actors.protocol.client_requests import JobOverview
 from actors.protocol.control_messages import JobDetails, VertexDetails
 from actors.protocol.failure_records import FailureRecord
+from actors.protocol.resources import SlotWait
 from flinkray.execution import LATE_RECORDS_DROPPED
 from flinkray.state.checkpoint_statistics import CheckpointOverview, CheckpointStatistics
-from flinkray.types.records import MAX_TIMESTAMP
+from flinkray.types.records import MAX_TIMESTAMP, JobId
 
 
-def job_lines(jobs: Sequence[tuple[str, JobOverview]]) -> Iterator[str]:
-    """The table of jobs, each with its cluster, oldest first."""
+def job_lines(jobs: Sequence[tuple[str, JobOverview]], waits: Mapping[JobId, SlotWait]) -> Iterator[str]:
+    """The table of jobs, each with its cluster, oldest first; then those that wait for slots, and for which."""
     rows = [("cluster", "job id", "status", "started", "name")]
     for cluster, job in sorted(jobs, key=lambda entry: entry[1].started_ms):
         rows.append((cluster, job.job_id, job.status.value, _time(job.started_ms), job.name))
-    return _table(rows)
+    yield from _table(rows)
+    for _, job in jobs:
+        if job.job_id in waits:
+            yield f"job {job.job_id} {_slot_wait(waits[job.job_id])}"
+
+
+def _slot_wait(wait: SlotWait) -> str:
+    return f"waits since {_time(wait.since_ms)} for {wait}"
 
 
 def detail_lines(details: JobDetails) -> Iterator[str]:
@@ -35,10 +43,8 @@ def detail_lines(details: JobDetails) -> Iterator[str]:
         yield f"rows dropped as late {late:,.0f}"
     if details.watermark is not None:
         yield f"watermark {_watermark(details.watermark)}"
-    waiting = [each for vertex in details.vertices for each in vertex.subtasks if each.state == _WAITS_FOR_SLOT]
-    if waiting and not details.status.is_terminal:
-        subtasks = sum(vertex.parallelism for vertex in details.vertices)
-        yield f"waits for slots: {len(waiting)} of {subtasks} subtasks have none"
+    if details.slot_wait is not None:
+        yield _slot_wait(details.slot_wait)
     yield f"restarts {details.restarts}"
     if details.failures:
         yield from _failure_lines(details.failures[-1])
@@ -128,7 +134,6 @@ def _watermark(mark: int) -> str:
 
 
 _FIRST_SHOWN, _LAST_SHOWN = (datetime(year, 1, 1, tzinfo=UTC).timestamp() for year in (1900, 9999))
-_WAITS_FOR_SLOT = "SCHEDULED"
 
 
 def _table(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:

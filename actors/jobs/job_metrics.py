@@ -9,6 +9,7 @@ from actors.jobs.rate_history import RateHistory
 from actors.protocol.control_messages import JobDetails, SubtaskDetails, VertexDetails
 from actors.protocol.job_reports import AttemptDetails, JobSummary, TaskRates
 from actors.protocol.ports import Address
+from actors.protocol.resources import SlotWait
 from actors.protocol.task_messages import TaskMetrics
 from actors.scheduling.scheduler import Scheduler
 from flinkray.execution import JobProgress, JobStatus
@@ -21,6 +22,7 @@ from graphs.execution_graph import (
     ExecutionVertexId,
 )
 from graphs.job_graph import SourceInput, TaskKind
+from graphs.states import ExecutionState
 
 _NOTHING = TaskMetrics()
 
@@ -86,7 +88,18 @@ def job_details(scheduler: Scheduler, metrics: JobMetrics) -> JobDetails:
         error=scheduler.failure,
         restarts=scheduler.restarts,
         failures=scheduler.failures,
+        slot_wait=_slot_wait(scheduler),
     )
+
+
+def _slot_wait(scheduler: Scheduler) -> SlotWait | None:
+    """What the job waits for; None: it has all slots that it has asked for."""
+    attempts = (subtask.current for subtask in scheduler.graph.vertices.values())
+    since = [each.timestamps[ExecutionState.SCHEDULED] for each in attempts if each.state is ExecutionState.SCHEDULED]
+    missing = Counter(request.profile for request in scheduler.pool.unserved())
+    if not since or not missing or scheduler.status.is_terminal:
+        return None
+    return SlotWait(min(since), len(scheduler.pool.requests()), tuple(missing.items()))
 
 
 def _vertex_details(vertex: ExecutionJobVertex, scheduler: Scheduler, metrics: JobMetrics) -> VertexDetails:
@@ -136,10 +149,11 @@ def prior_attempts(vertex: ExecutionJobVertex) -> tuple[AttemptDetails, ...]:
     )
 
 
-def job_summary(graph: ExecutionGraph, is_batch: bool) -> JobSummary:
+def job_summary(scheduler: Scheduler, is_batch: bool) -> JobSummary:
     """The job as a list of jobs shows it."""
+    graph = scheduler.graph
     counts = Counter(execution.state.name for execution in graph.executions.values())
-    return JobSummary(dict(counts), is_batch, _status_times(graph))
+    return JobSummary(dict(counts), is_batch, _status_times(graph), _slot_wait(scheduler))
 
 
 def _status_times(graph: ExecutionGraph) -> tuple[tuple[JobStatus, int], ...]:

@@ -260,7 +260,7 @@ class RunningJob:
         return JobArchive(report.summary, report.vertices, {vertex: each for vertex, each in attempts.items() if each})
 
     def summary(self) -> JobSummary:
-        return job_summary(self.scheduler.graph, self._description.is_batch)
+        return job_summary(self.scheduler, self._description.is_batch)
 
     def prior_attempts(self, vertex_id: str) -> tuple[AttemptDetails, ...]:
         vertex = self.scheduler.graph.job_vertices.get(JobVertexId(vertex_id))

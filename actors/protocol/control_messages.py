@@ -29,6 +29,7 @@ from actors.protocol.resources import (
     SlotOffer,
     SlotReport,
     SlotRequest,
+    SlotWait,
 )
 from actors.protocol.task_messages import TaskMetrics
 from flinkray.errors import ErrorInfo
@@ -112,6 +113,8 @@ class JobDetails(Struct, frozen=True):
     description: JobDescription = JobDescription()
     archive: JobArchive | None = None
     """Of a job that has ended: what its JobMaster could be asked before."""
+    slot_wait: SlotWait | None = None
+    """None: it waits for no slots."""
 
     @property
     def runtime_ms(self) -> int:
@@ -121,7 +124,7 @@ class JobDetails(Struct, frozen=True):
     @property
     def summary(self) -> JobSummary:
         counts = Counter(subtask.state for vertex in self.vertices for subtask in vertex.subtasks)
-        return JobSummary(dict(counts), self.description.is_batch, self.status_times)
+        return JobSummary(dict(counts), self.description.is_batch, self.status_times, self.slot_wait)
 
 
 # -- Dispatcher <-> JobMaster ------------------------------------------------------------------------------------

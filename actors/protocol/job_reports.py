@@ -12,6 +12,7 @@ from typing import NamedTuple
 from msgspec import Struct, field
 
 from actors.protocol.ports import Address
+from actors.protocol.resources import SlotWait
 from flinkray.execution import JobStatus
 from flinkray.state.checkpoint_statistics import CheckpointOverview
 
@@ -57,6 +58,8 @@ class JobSummary(Struct, frozen=True):
     """Name of an ExecutionState -> how many subtasks are in it; states in which none is are left out."""
     is_batch: bool = False
     status_times: tuple[tuple[JobStatus, int], ...] = ()
+    """As in JobDetails."""
+    slot_wait: SlotWait | None = None
     """As in JobDetails."""
 
 

@@ -36,6 +36,27 @@ class SlotRequest(Struct, frozen=True):
     """Unique within the job, and how the slot reads: `word-count: Source → map (1/2), window (1/2)`."""
 
 
+class SlotWait(Struct, frozen=True):
+    """What a job waits for that has not got all of the slots that it has asked for."""
+
+    since_ms: int
+    needed: int
+    missing: tuple[tuple[ResourceProfile, int], ...]
+    """How many slots of which profile."""
+
+    @property
+    def lacks(self) -> int:
+        return sum(count for _, count in self.missing)
+
+    @property
+    def resources(self) -> str:
+        """The missing slots in words."""
+        return " and ".join(f"{count} slot(s) of {profile}" for profile, count in self.missing)
+
+    def __str__(self) -> str:
+        return f"{self.resources}; it needs {self.needed} slot(s) and has {self.needed - self.lacks}"
+
+
 class SlotReport(Struct, frozen=True):
     """A slot of a TaskExecutor as it is now."""
 

@@ -101,6 +101,16 @@ class VertexInJob(Struct, frozen=True, kw_only=True, rename="kebab"):
     metrics: IoMetrics
 
 
+class SlotWait(Struct, frozen=True, kw_only=True, rename="kebab"):
+    """Slots that a job has asked for and not got."""
+
+    since: int
+    needed: int
+    missing: int
+    resources: str
+    """Of the missing ones, for example `2 slot(s) of 1 CPU`."""
+
+
 class JobDetails(Struct, frozen=True, kw_only=True, rename="kebab"):
     """A job in detail."""
 
@@ -122,6 +132,8 @@ class JobDetails(Struct, frozen=True, kw_only=True, rename="kebab"):
     """Execution state -> vertices."""
     plan: Plan
     pending_operators: int
+    slot_wait: SlotWait | UnsetType = UNSET
+    """Left out where the job has all slots that it has asked for. Flink has no such field."""
 
 
 class JobStatusAnswer(Struct, frozen=True, kw_only=True):

@@ -11,6 +11,7 @@ from msgspec import UNSET
 from actors.protocol.client_requests import JobOverview
 from actors.protocol.control_messages import JobDetails, VertexDetails
 from actors.protocol.job_reports import JobSummary
+from actors.protocol.resources import SlotWait
 from actors.rest.answers import states
 from actors.rest.answers.aggregates import io_metrics
 from flinkray.rest import jobs as shapes
@@ -100,7 +101,12 @@ def details(job: JobDetails, now: int) -> shapes.JobDetails:
         status_counts=states.counts(vertex.status for vertex in vertices),
         plan=_plan(job),
         pending_operators=0,
+        slot_wait=UNSET if job.slot_wait is None else _slot_wait(job.slot_wait),
     )
+
+
+def _slot_wait(wait: SlotWait) -> shapes.SlotWait:
+    return shapes.SlotWait(since=wait.since_ms, needed=wait.needed, missing=wait.lacks, resources=wait.resources)
 
 
 def plan(job: JobDetails) -> shapes.JobPlan:

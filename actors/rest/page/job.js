@@ -37,6 +37,10 @@ export function JobView({ id, place }) {
       <${Figure} label="Started">${time(job["start-time"])}<//>
       <${Figure} label=${hasEnded(job.state) ? "Lasted" : "For"}>${duration(job.duration)}<//>
       ${hasEnded(job.state) && html`<${Figure} label="Ended">${time(job["end-time"])}<//>`}
+      ${
+        job["slot-wait"] &&
+        html`<${Figure} label="Waits for">${job["slot-wait"].resources}, since ${time(job["slot-wait"].since)}<//>`
+      }
       <${Figure} label="Kind">${job["job-type"].toLowerCase()}<//>
     <//>`
     }

@@ -22,7 +22,9 @@ from actors.protocol.client_requests import JobOverview
 from actors.protocol.control_messages import JobDetails, SubtaskDetails, VertexDetails
 from actors.protocol.dispatcher_errors import EndpointSilentError
 from actors.protocol.failure_records import FailureRecord, TaskFailure
-from actors.protocol.ports import Address
+from actors.protocol.job_reports import JobSummary
+from actors.protocol.ports import Address, EndpointGone
+from actors.protocol.resources import ResourceProfile, SlotWait
 from actors.protocol.task_messages import TaskMetrics
 from flinkray.config.configuration import Configuration
 from flinkray.config.options import ATTACHED
@@ -123,6 +125,7 @@ def test_a_program_that_executes_nothing_cannot_be_rendered(tmp_path: Path) -> N
 def test_list_shows_whole_ids(monkeypatch: pytest.MonkeyPatch) -> None:
     job = JobOverview(JobId("0123456789abcdef" * 2), "word count", JobStatus.RUNNING, 0, Address("c/job-master"))
     monkeypatch.setattr(session, "session_jobs", lambda _name: (job,))
+    monkeypatch.setattr(session, "slot_waits", lambda _jobs: {})
     result = CliRunner().invoke(main, ["list", "--cluster", "mine"])
     header, line = result.output.splitlines()
     assert header.split() == ["cluster", "job", "id", "status", "started", "name"]
@@ -145,6 +148,7 @@ def one_is_silent(monkeypatch: pytest.MonkeyPatch) -> threading.Barrier:
     monkeypatch.setattr(session, "session_jobs", jobs)
     monkeypatch.setattr(session, "session_overview", lambda name: f"the slots of {name}")
     monkeypatch.setattr(session, "connect_to_session", lambda _name: None)
+    monkeypatch.setattr(session, "slot_waits", lambda _jobs: {})
     return both
 
 
@@ -499,6 +503,28 @@ def test_info_shows_how_busy_vertices_are_their_watermarks_and_rows_dropped_as_l
     assert not any("waits" in line for line in lines)
 
 
-def test_info_says_that_a_job_waits_for_slots() -> None:
-    lines = list(detail_lines(details_of(subtask("SCHEDULED", TaskMetrics()), subtask("RUNNING", TaskMetrics()))))
-    assert "waits for slots: 1 of 2 subtasks have none" in lines
+WAIT = SlotWait(1_700_000_000_000, 4, ((ResourceProfile(1), 2), (ResourceProfile(2, 1 << 20), 1)))
+WAITS_FOR = "for 2 slot(s) of 1 CPU and 1 slot(s) of 2 CPUs and 1 MiB; it needs 4 slot(s) and has 1"
+
+
+def test_info_says_what_a_job_waits_for() -> None:
+    lines = list(detail_lines(details_of(subtask("SCHEDULED", TaskMetrics()), slot_wait=WAIT)))
+    (waits,) = [line for line in lines if line.startswith("waits since 2023-11-14 ")]
+    assert waits.endswith(WAITS_FOR)
+
+
+def test_list_says_what_jobs_wait_for_and_asks_nobody_who_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    def answer(_host: object, address: Address, *_: object) -> JobSummary:
+        if address == "c/gone":
+            raise EndpointGone(address)
+        return JobSummary(slot_wait=WAIT if address == "c/waits" else None)
+
+    jobs = [(name, JobStatus.RUNNING) for name in ("waits", "runs", "gone")] + [("ended", JobStatus.FINISHED)]
+    found = tuple(JobOverview(JobId(name), name, status, 0, Address(f"c/{name}")) for name, status in jobs)
+    monkeypatch.setattr(session, "session_jobs", lambda _name: found)
+    monkeypatch.setattr(session, "connect_to_session", lambda _name: None)
+    monkeypatch.setattr(session, "ask", answer)
+    *table, waits = CliRunner().invoke(main, ["list", "--cluster", "mine"]).output.splitlines()
+    assert len(table) == 5
+    assert waits.startswith("job waits waits since 2023-11-14 ")
+    assert waits.endswith(WAITS_FOR)

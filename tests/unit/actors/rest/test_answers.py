@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec import json
 
 from actors.protocol.control_messages import JobDetails, SubtaskDetails, VertexDetails
 from actors.protocol.failure_records import FailureRecord, TaskFailure
 from actors.protocol.job_reports import CheckpointReport, TaskRates, VertexCheckpoint
 from actors.protocol.ports import Address
+from actors.protocol.resources import ResourceProfile, SlotWait
 from actors.protocol.task_messages import OperatorMetrics, TaskMetrics
 from actors.rest.answers import aggregates, checkpoints, failures, jobs, metrics, states, vertices
 from actors.rest.answers.task_managers import address_of, id_of
@@ -149,6 +151,16 @@ def test_a_chain_is_shown_as_lines_and_names_are_no_html() -> None:
     job = JobDetails(JobId("j"), "job", JobStatus.RUNNING, (), (vertex(operators=("a", "<b>", "c")),))
     (node,) = jobs.plan(job).plan.nodes
     assert node.description == "a<br/>+- &lt;b&gt;<br/>   +- c<br/>"
+
+
+def test_a_job_says_what_it_waits_for_where_it_waits() -> None:
+    times = ((JobStatus.RUNNING, 1),)
+    wait = SlotWait(5, 4, ((ResourceProfile(1), 2),))
+    runs = jobs.details(JobDetails(JobId("j"), "job", JobStatus.RUNNING, times), 9)
+    waits = jobs.details(JobDetails(JobId("j"), "job", JobStatus.RUNNING, times, slot_wait=wait), 9)
+    shown = json.decode(json.encode(waits))["slot-wait"]
+    assert shown == {"since": 5, "needed": 4, "missing": 2, "resources": "2 slot(s) of 1 CPU"}
+    assert "slot-wait" not in json.decode(json.encode(runs))
 
 
 @pytest.mark.parametrize(

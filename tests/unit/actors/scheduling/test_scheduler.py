@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from actors.jobs.job_metrics import JobMetrics, job_details, job_summary
 from actors.protocol.ports import Address
-from actors.protocol.resources import AllocationId, ClusterOverview
+from actors.protocol.resources import AllocationId, ClusterOverview, ResourceProfile, SlotWait
 from actors.protocol.task_messages import TaskStateChanged
 from actors.scheduling.commands import (
     CancelAttempt,
@@ -53,6 +54,20 @@ def test_nothing_is_deployed_before_the_last_slot_is_there(driver: Driver) -> No
     assert driver.deployed() == []
     driver.offer(second.label)
     assert len(driver.deployed()) == 8
+
+
+def test_a_job_says_what_it_waits_for_until_it_has_its_slots(driver: Driver) -> None:
+    def wait() -> SlotWait | None:
+        waits = job_details(driver.scheduler, JobMetrics(driver.scheduler.graph)).slot_wait
+        assert waits == job_summary(driver.scheduler, False).slot_wait
+        return waits
+
+    first, second = driver.scheduler.pool.requests()
+    assert wait() == SlotWait(0, 2, ((ResourceProfile(1.0), 2),))
+    driver.offer(first.label)
+    assert wait() == SlotWait(0, 2, ((ResourceProfile(1.0), 1),))
+    driver.offer(second.label)
+    assert wait() is None
 
 
 def test_a_task_moves_through_its_states_and_its_coordinators_hear_of_it_once(driver: Driver) -> None:
