@@ -17,6 +17,7 @@ from actors.high_availability.directories import high_availability_directory
 from actors.high_availability.dispatched_jobs import DispatchedJob, forget, prepare_replacement, recover, remove
 from actors.high_availability.store_queue import StoreQueue
 from actors.high_availability.stored_jobs import StoreCorruptedError, StoredJob
+from actors.logs.setting_up import LogSettings
 from actors.protocol.client_requests import (
     CancelJob,
     GetArchivedJob,
@@ -109,7 +110,7 @@ class Dispatcher(Endpoint):
             is_per_job: takes one job only (Flink's MiniDispatcher).
             ends_by_itself: ends the cluster some time after that job, or when none comes, as no client will.
         """
-        super().__init__(context)
+        super().__init__(context, LogSettings.of(configuration))
         self._cluster_id = cluster_id
         self._resource_manager = resource_manager
         self._is_per_job = is_per_job

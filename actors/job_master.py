@@ -16,6 +16,8 @@ from actors.jobs.dispatcher_connection import DispatcherConnection
 from actors.jobs.recovery import Recovered, recover
 from actors.jobs.resource_manager_connection import ResourceManagerConnection
 from actors.jobs.running_job import RunningJob
+from actors.logs.context import LogContext
+from actors.logs.setting_up import LogSettings
 from actors.protocol.client_requests import (
     Collected,
     CollectedReceived,
@@ -133,8 +135,9 @@ class JobMaster(Endpoint):
             outlives_dispatcher: a Dispatcher that dies is replaced by one that knows the job, where there is such a
                 directory.
         """
-        super().__init__(context)
         job_graph = serialized_graph.deserialize()
+        settings = LogSettings.of(job_graph.configuration)
+        super().__init__(context, settings, LogContext(job_graph.job_id, job_graph.name))
         self._session = session
         self._job_graph = job_graph
         self._main_thread = MainThread(context)

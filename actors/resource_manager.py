@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from actors.high_availability.directories import high_availability_directory
+from actors.logs.setting_up import LogSettings
 from actors.protocol.client_requests import ClusterResources, GetClusterOverview, GetTaskExecutors, TaskExecutorDetails
 from actors.protocol.control_messages import (
     AllTaskExecutorsReleased,
@@ -94,7 +95,7 @@ class ResourceManager(Endpoint):
             dispatcher: when that has been silent for long and no JobMaster is left, the ResourceManager ends, and with
                 it the TaskExecutors.
         """
-        super().__init__(context)
+        super().__init__(context, LogSettings.of(configuration))
         self._configuration = configuration
         self._session = SessionId(f"{context.random('session').getrandbits(64):016x}")
         profile = ResourceProfile(configuration.get(SLOT_CPUS))

@@ -12,6 +12,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from actors.logs.setting_up import LogSettings
 from actors.protocol.client_requests import GetSlotProcesses
 from actors.protocol.control_messages import (
     FreeSlot,
@@ -90,7 +91,7 @@ class TaskExecutor(Endpoint):
             slots: how many there are, each of `profile`.
             configuration: the cluster's; handed on to the slots.
         """
-        super().__init__(context)
+        super().__init__(context, LogSettings.of(configuration))
         self._resource_manager = resource_manager
         self._configuration = configuration
         self._table = SlotTable([profile] * slots)
@@ -145,7 +146,8 @@ class TaskExecutor(Endpoint):
 
     def on_request(self, request: Any) -> Any:
         if isinstance(request, GetSlotProcesses):
-            return tuple(lease.slot for lease in self._table.leases())
+            leases = self._table.leases()
+            return tuple(lease.slot for lease in leases if request.job_id in (None, lease.job_id))
         return super().on_request(request)
 
     def check(self) -> None:

@@ -9,6 +9,8 @@ from typing import Any, get_args
 from msgspec import Struct
 
 from actors.checkpoints.storage.state_writers import create_writer
+from actors.logs.context import LogContext, log_context
+from actors.logs.setting_up import LogSettings, set_up
 from actors.network.connections.environment import NetworkEnvironment
 from actors.operators.registry import create_operator
 from actors.protocol.control_messages import HeartbeatAnswered, HeartbeatRequested
@@ -37,7 +39,6 @@ from actors.tasks.chain.task_services import TaskServices
 from actors.tasks.checkpoints.restoring import RestoredTaskReader
 from actors.tasks.metrics.export import MetricsExporter
 from actors.tasks.stream_task import StreamTask
-from actors.user_code.log_levels import set_levels
 from flinkray.config import options
 from flinkray.config.configuration import Configuration
 from flinkray.errors import ErrorInfo, FlinkrayError
@@ -54,6 +55,18 @@ class GetNetworkStatistics(Struct, frozen=True):
     """Asked of a slot; the answer is an `actors.network.connections.environment.NetworkStatistics`."""
 
 
+def log_context_of(deployment: TaskDeployment) -> LogContext:
+    """Whose lines a task's threads log."""
+    return LogContext(
+        deployment.job_id,
+        deployment.job_name,
+        deployment.vertex_name,
+        deployment.subtask_index,
+        deployment.attempt_number,
+        deployment.task_name,
+    )
+
+
 class _RunningTask(Struct, frozen=True):
     task: StreamTask
     exporter: MetricsExporter
@@ -66,7 +79,7 @@ class TaskSlot(Endpoint):
     """
 
     def __init__(self, context: EndpointContext, task_executor: Address, configuration: Configuration) -> None:
-        super().__init__(context)
+        super().__init__(context, LogSettings.of(configuration))
         self._task_executor = task_executor
         self._metrics_interval_ms = configuration.get(options.METRICS_INTERVAL)
         self._network = NetworkEnvironment(context, configuration)
@@ -149,11 +162,13 @@ class TaskSlot(Endpoint):
         if deployment.attempt_id in self._running:
             log.debug("%s runs already", deployment.attempt_id)
             return
-        set_levels(deployment.configuration.get(options.LOG_LEVELS))
+        context = log_context_of(deployment)
+        set_up(LogSettings.of(deployment.configuration), LogContext(context.job_id, context.job_name))
         task = StreamTask(deployment, self._services_for(deployment), partial(self._report_state, deployment))
         exporter = MetricsExporter(deployment, self.context.metrics, self.context.clock)
         self._running[deployment.attempt_id] = _RunningTask(task, exporter)
-        self.context.start_loop(deployment.task_name, task, takes_turns=True)
+        with log_context(context):
+            self.context.start_loop(deployment.task_name, task, takes_turns=True)
 
     def _cancel(self, attempt_id: AttemptId) -> None:
         running = self._running.get(attempt_id)

@@ -13,11 +13,11 @@ from actors.client.job_client import FIRST_LOCAL_PAUSE_S, ClusterJobClient, Paus
 from actors.client.rest import Rest, start_rest
 from actors.client.session import connect_to_session, no_such_session
 from actors.high_availability.directories import high_availability_directory
+from actors.logs.levels import levels_of_this_process
 from actors.protocol.client_requests import ClusterResources
 from actors.protocol.ports import EndpointGone, Host
 from actors.protocol.resources import ResourceProfile, SlotRequest
 from actors.scheduling.slots.slot_sharing import share_slots
-from actors.user_code.log_levels import levels_of_this_process
 from flinkray.config.configuration import Configuration
 from flinkray.config.options import ATTACHED, CLUSTER_ID, LOG_LEVELS, SLOT_CPUS, TARGET
 from flinkray.errors import ConfigurationError

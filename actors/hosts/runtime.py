@@ -14,12 +14,15 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from contextvars import copy_context
 from typing import Any, Protocol
 
 from msgspec import Struct, field
 
 from actors.hosts.process import answer
 from actors.hosts.turns import Turns
+from actors.logs.context import enter, mark_records
+from actors.logs.setting_up import own_process
 from actors.protocol.client_requests import ProcessRequest, loop_thread
 from actors.protocol.ports import (
     Address,
@@ -350,7 +353,10 @@ class EndpointRuntime:
     # -- threads -------------------------------------------------------------------------------------------------
 
     def _start_thread(self, kind: list[threading.Thread], name: str, run: Callable[[], None]) -> None:
-        thread = threading.Thread(target=run, name=loop_thread(self.address, name), daemon=True)
+        # In a copy of the caller's context, so that it logs for the same subtask.
+        thread = threading.Thread(
+            target=copy_context().run, args=(run,), name=loop_thread(self.address, name), daemon=True
+        )
         with self._lock:
             kind[:] = [known for known in kind if known.is_alive()] + [thread]
             thread.start()
@@ -376,6 +382,7 @@ class EndpointRuntime:
         try:
             if not (self._pause_s and self._ended.wait(self._pause_s)):
                 endpoint = self._spec.load()(self, *self._spec.arguments)
+                self._set_up_logs(endpoint)
                 endpoint.on_start()
                 self._start(endpoint)
                 while self._handle_next(endpoint):
@@ -385,6 +392,13 @@ class EndpointRuntime:
                 self.fatal(error)
         finally:
             self._close(endpoint)
+
+    def _set_up_logs(self, endpoint: Endpoint) -> None:
+        if not self.shares_process:
+            own_process(endpoint.log_settings, endpoint.log_context)
+        elif endpoint.log_context.job_id:
+            mark_records()
+            enter(endpoint.log_context)
 
     def _handle_next(self, endpoint: Endpoint) -> bool:
         """Waits for a message and handles it; False when the endpoint must end.

@@ -236,6 +236,9 @@ ProcessRequest = GetProcessFigures | GetThreadStacks | GetStackSamples | GetOutp
 class GetSlotProcesses(Struct, frozen=True):
     """Answer of a TaskExecutor: the addresses of the slots, as a tuple, that it has given to jobs."""
 
+    job_id: JobId | None = None
+    """None: to any."""
+
 
 # -- for a JobMaster ---------------------------------------------------------------------------------------------
 

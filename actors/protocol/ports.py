@@ -17,6 +17,9 @@ from typing import TYPE_CHECKING, Any, NewType, Protocol
 
 from msgspec import Struct, field
 
+from actors.logs.context import LogContext
+from actors.logs.setting_up import LogSettings
+
 if TYPE_CHECKING:  # masters and workers, which only hand batches on, do without Arrow
     from flinkray.batches.batch import Batch
 
@@ -200,10 +203,22 @@ class MetricSink(Protocol):
 
 
 class Endpoint(ABC):
-    """Acts on messages, in one thread. The constructor gets (context, *spec.arguments) and must not block."""
+    """Acts on messages, in one thread. The constructor gets (context, *spec.arguments) and must not block.
 
-    def __init__(self, context: EndpointContext) -> None:
+    Args:
+        log_settings: how its process logs, where it has one of its own.
+        log_context: whose lines are those that its threads log.
+    """
+
+    def __init__(
+        self,
+        context: EndpointContext,
+        log_settings: LogSettings = LogSettings(),  # noqa: B008, as it is frozen
+        log_context: LogContext = LogContext(),  # noqa: B008
+    ) -> None:
         self.context = context
+        self.log_settings = log_settings
+        self.log_context = log_context
 
     def on_start(self) -> None:
         """Called once before the first message."""

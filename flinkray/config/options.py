@@ -539,6 +539,14 @@ LOG_LEVELS: ConfigOption[Mapping[str, str]] = option(
     "The level of each logger, such as root:INFO, in the processes in which functions run; on Ray by default those "
     "that the driver has set.",
 )
+LOG_FORMAT = option(
+    "flinkray.logging.format",
+    _word,
+    "text",
+    "How processes write their logs: `text` for people, or `json`, an object in each line. On `local` what logging was "
+    "set up with stays, unless this is set.",
+    valid=one_of("text", "json"),
+)
 
 
 def declared_options() -> Mapping[str, ConfigOption[Any]]:

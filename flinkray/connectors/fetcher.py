@@ -9,6 +9,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from contextvars import copy_context
 from typing import Any, Generic, TypeVar
 
 from msgspec import Struct
@@ -179,7 +180,7 @@ class _FetcherThread(Generic[S]):
         self._orders: deque[Callable[[], None]] = deque()
         self._wake = threading.Event()
         self._is_closed = False
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread = threading.Thread(target=copy_context().run, args=(self._run,), name=name, daemon=True)
 
     # -- the task's thread
 

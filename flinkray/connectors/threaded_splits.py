@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from abc import abstractmethod
 from collections.abc import Iterator
+from contextvars import copy_context
 from typing import TypeVar
 
 import pyarrow as pa
@@ -39,7 +40,9 @@ class ThreadedSplitReader(SplitListReader[S]):
 
     def read_split(self, split: S) -> Iterator[tuple[Batch | None, S]]:
         handover: Handover[tuple[pa.RecordBatch, S]] = Handover(_BATCHES_AHEAD, self._context.notify_available)
-        thread = threading.Thread(target=self._read, args=(split, handover), name=f"read {split.split_id}", daemon=True)
+        thread = threading.Thread(
+            target=copy_context().run, args=(self._read, split, handover), name=f"read {split.split_id}", daemon=True
+        )
         thread.start()
         try:
             while True:

@@ -173,6 +173,13 @@ _JOB_ROUTES = (
     ),
     _get(f"{_JOB}/accumulators", "accumulators", jobs.JobAccumulators, "Accumulators, over all subtasks."),
     _get(f"{_JOB}/execution-result", "execution_result", jobs.ExecutionResult, "Whether the job has ended, and how."),
+    _get(
+        f"{_JOB}/logs",
+        "job_log",
+        TEXT,
+        "The ends of the logs of its JobMaster and its slots, by time, as long as these run.",
+        is_flinks=False,
+    ),
     _get(f"{_JOB}/metrics", "job_metrics", list[metrics.Metric], "Metrics of the job.", "get"),
     _get(
         f"{_JOB}/resource-requirements",

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import logging
 import os
+from functools import partial
+from typing import Any
 
 import pytest
 
@@ -17,6 +21,22 @@ from tests.support.waiting import eventually
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(180)]
 
 
+seen: set[int] = set()
+
+
+def logged(value: Any) -> Any:
+    """Logs once in each process."""
+    if not seen:
+        logging.getLogger("of the program").warning("seen")
+        seen.add(0)
+    return value
+
+
+def lines_of_program(server: RestClient, path: str) -> list[dict[str, Any]]:
+    lines = server.get(f"{path}/logs").text.splitlines()
+    return [json.loads(line) for line in lines if '"logger": "of the program"' in line]
+
+
 @pytest.mark.usefixtures("ray_cluster")
 def test_a_session_serves_its_jobs_as_a_server_from_outside_does_and_ends_its_own() -> None:
     url = start_session("served", Configuration({"rest.port": 0, "web.refresh-interval": "1 ms"}))
@@ -26,10 +46,15 @@ def test_a_session_serves_its_jobs_as_a_server_from_outside_does_and_ends_its_ow
     session = RestClient(url, token)
     try:
         assert RestClient(url).get("/config").status == (401 if token else 200)
-        options = {"execution.target": "ray-session", "flinkray.cluster-id": "served"}
-        env = environment({**options, "execution.checkpointing.interval": "200 ms"}, target="ray-session")
+        options = {
+            "flinkray.cluster-id": "served",
+            "execution.checkpointing.interval": "200 ms",
+            "flinkray.logging.format": "json",
+        }
+        env = environment(options, target="ray-session")
         source = DataGenSource({"n": SequenceField()}, rows_per_second=100)
-        env.from_source(source, WatermarkStrategy.no_watermarks(), "numbers").sink_to(DiscardSink())
+        numbers = env.from_source(source, WatermarkStrategy.no_watermarks(), "numbers")
+        numbers.map(logged).name("logged").sink_to(DiscardSink())
         client = env.execute_async("served")
         path = f"/jobs/{client.job_id}"
         eventually(lambda: session.get(f"{path}/checkpoints").value["counts"]["completed"], deadline_s=60)
@@ -50,6 +75,11 @@ def test_a_session_serves_its_jobs_as_a_server_from_outside_does_and_ends_its_ow
             logs = server.get(f"/taskmanagers/{managers[0]['id']}/logs").value["logs"]
             assert {log["name"].rpartition(".")[2] for log in logs} == {"out", "err"}
             assert server.get(f"/taskmanagers/{managers[0]['id']}/log").status == 200
+            lines = eventually(partial(lines_of_program, server, path), lambda found: len(found) == 2)
+            assert {(line["job_name"], line["subtask"], line["attempt"]) for line in lines} == {
+                ("served", 0, 0),
+                ("served", 1, 0),
+            }
         assert session.write("PATCH", path).status == 202
         eventually(lambda: attached.get(f"{path}/status").value["status"], lambda s: s == "CANCELED", deadline_s=60)
     finally:

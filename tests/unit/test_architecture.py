@@ -101,6 +101,7 @@ ROOMS = (
     "actors.storage",
     "actors.columns",
     "actors.blocks",
+    "actors.logs",
     "actors.protocol",
     # actors: what the masters decide
     "actors.high_availability",

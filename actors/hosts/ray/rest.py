@@ -7,6 +7,7 @@ from typing import Any
 
 from actors.checkpoints.storage.disposal import dispose_savepoint
 from actors.hosts.ray.host import RayHost
+from actors.logs.setting_up import LogSettings
 from actors.protocol.client_requests import GetRestUrl, ListJobs
 from actors.protocol.main_thread import MainThread, RunAsync
 from actors.protocol.ports import Address, Endpoint, EndpointContext, EndpointDied, EndpointGone, Payloads
@@ -25,7 +26,7 @@ class RestEndpoint(Endpoint):
     """Serves as long as the cluster has a Dispatcher; it ends with that."""
 
     def __init__(self, context: EndpointContext, cluster_id: str, configuration: Configuration) -> None:
-        super().__init__(context)
+        super().__init__(context, LogSettings.of(configuration))
         self._dispatcher = Address(f"{cluster_id}/dispatcher")
         self._configuration = configuration
         self._host = RayHost(cluster_id, is_detached=True)

@@ -6,12 +6,13 @@ Ten browsers that look at a job cost its JobMaster one question in three seconds
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from msgspec import Struct, field
 
+from actors.logs.merging import merged
 from actors.protocol.client_requests import (
     CancelJob,
     GetArchivedJob,
@@ -58,6 +59,12 @@ from flinkray.types.records import JobId
 
 # A page waits for it, and a process that is there answers within milliseconds.
 TIMEOUT_MS = 5_000.0
+
+# The log of a job has this many bytes of all its processes, and of each at least so many.
+_JOB_LOG_BYTES = 1 << 22
+_LEAST_LOG_BYTES = 1 << 14
+
+_Name = TypeVar("_Name", bound=Hashable)
 
 # So many endpoints are asked at the same time.
 _THREADS = 16
@@ -187,7 +194,9 @@ class Masters:
     def outputs(self, address: Address) -> Mapping[str, Sequence[OutputFile]]:
         """The files that a process prints to, and of a TaskExecutor those of its slots; by who prints there. Each file
         once."""
-        addresses = (address, *self._slots_of(address))
+        return self._outputs_of((address, *self._slots_of(address)))
+
+    def _outputs_of(self, addresses: Sequence[Address]) -> Mapping[str, Sequence[OutputFile]]:
         asked = self._of_each(addresses, lambda name: self._cached(Address(name), GetOutputFiles()))
         seen: set[tuple[str, int]] = set()
         found: dict[str, list[OutputFile]] = {}
@@ -201,6 +210,21 @@ class Masters:
         """The end of one of these files; None: that process has none of the name."""
         text: str | None = self._ask(address, GetOutput(name, most_bytes))
         return text
+
+    def job_log(self, job_id: JobId) -> str | None:
+        """The ends of the logs of its JobMaster and of its slots, by time; None: none of these processes answers, or
+        has a file that it logs to."""
+        cluster, job = self._find(job_id)
+        executors = [each.address for each in self._task_executors_of(cluster)]
+        slots = self._of_each(executors, lambda name: self._ask(Address(name), GetSlotProcesses(job_id)))
+        processes = (job.job_master, *(slot for found in slots.values() for slot in found or ()))
+        outputs = self._outputs_of(processes)
+        logs = [(name, file.name) for name, files in outputs.items() for file in files if file.is_error]
+        if not logs:
+            return None
+        most_bytes = max(_LEAST_LOG_BYTES, _JOB_LOG_BYTES // len(logs))
+        texts = self._of_each(logs, lambda log: self.output(Address(log[0]), log[1], most_bytes))
+        return merged(filter(None, texts.values()))
 
     def _slots_of(self, address: Address) -> tuple[Address, ...]:
         """The slots of a TaskExecutor; of other endpoints there are none."""
@@ -380,10 +404,10 @@ class Masters:
     def _is_old(self, answer: _Answer, now: float) -> bool:
         return now - answer.at_ms >= self._remembers_ms
 
-    def _of_each(self, names: Sequence[str], question: Callable[[str], Any]) -> dict[str, Any | None]:
+    def _of_each(self, names: Sequence[_Name], question: Callable[[_Name], Any]) -> dict[_Name, Any | None]:
         """What the question gives of each; None where it is not answered. All are asked at the same time."""
 
-        def answer(name: str) -> Any | None:
+        def answer(name: _Name) -> Any | None:
             try:
                 return question(name)
             except (EndpointGone, TimeoutError, FlinkrayError):

@@ -47,6 +47,13 @@ class LogHandlers:
     def task_manager_stdout(self, call: Call) -> str:
         return self._own(self._executor(call), is_error=False)
 
+    def job_log(self, call: Call) -> str:
+        job_id = call.job_id()
+        text = self._masters.job_log(job_id)
+        if text is None:
+            raise Refusal(404, f"no process of job {job_id!r} that still runs logs to a file of its own")
+        return redacted(text)
+
     # -- inside --------------------------------------------------------------------------------------------------
 
     def _master(self) -> Address:

@@ -1,8 +1,9 @@
 // TaskExecutors and masters: what they use, their logs and their threads.
-import { html, useEffect, useRef, useState } from "./html.js";
+import { html } from "./html.js";
 import { bytes, count, NOTHING, time } from "./format.js";
 import { Figure, Figures, Table, Tabs, Trouble } from "./parts.js";
 import { useAnswer } from "./server.js";
+import { Logs } from "./logs.js";
 import { OPTIONS } from "./configuration.js";
 
 const linkTo = (id, tab = "") => `#/taskexecutors/${encodeURIComponent(id)}${tab && `/${tab}`}`;
@@ -167,48 +168,7 @@ function Cluster() {
   </section>`;
 }
 
-// -- logs and threads --------------------------------------------------------------------------------------------
-
-function Logs({ path }) {
-  const files = useAnswer(`${path}/logs`);
-  const listed = files.value?.logs || [];
-  const [chosen, setChosen] = useState(null);
-  const name = chosen ?? listed[0]?.name;
-  const text = useAnswer(name ? `${path}/logs/${encodeURIComponent(name)}` : null);
-  return html`<section class="card" aria-label="Logs">
-    <${Trouble} of=${files} />
-    ${files.value && !listed.length && html`<p class="empty">They print to no file of their own.</p>`}
-    ${
-      name &&
-      html`<label class="choice">
-        File
-        <select value=${name} onChange=${(event) => setChosen(event.target.value)}>
-          ${listed.map(
-            (file) =>
-              html`<option key=${file.name} value=${file.name}>
-                ${file.name} (${bytes(file.size)}, ${time(file.mtime)})
-              </option>`,
-          )}
-        </select>
-      </label>
-      <${Trouble} of=${text} />
-      <${Tail} text=${text.value} />`
-    }
-  </section>`;
-}
-
-/** The end of a log; it stays at its end, unless somebody has scrolled up to read. */
-function Tail({ text = "" }) {
-  const place = useRef(null);
-  const isAtEnd = useRef(true);
-  useEffect(() => {
-    if (isAtEnd.current) place.current.scrollTop = place.current.scrollHeight;
-  }, [text]);
-  const watch = ({ target }) => {
-    isAtEnd.current = target.scrollHeight - target.scrollTop - target.clientHeight < 20;
-  };
-  return html`<pre class="log" ref=${place} tabindex="0" aria-label="Log" onScroll=${watch}>${text}</pre>`;
-}
+// -- threads -----------------------------------------------------------------------------------------------------
 
 function Threads({ path }) {
   const answer = useAnswer(`${path}/thread-dump`);

@@ -9,6 +9,7 @@ import { CheckpointsView } from "./checkpoints.js";
 import { ExceptionsView } from "./exceptions.js";
 import { TimelineView } from "./timeline.js";
 import { ConfigurationView } from "./configuration.js";
+import { JobLog } from "./logs.js";
 
 const VIEWS = {
   graph: ["Graph", GraphView],
@@ -16,6 +17,7 @@ const VIEWS = {
   exceptions: ["Exceptions", ExceptionsView],
   timeline: ["Timeline", TimelineView],
   configuration: ["Configuration", ConfigurationView],
+  logs: ["Logs", JobLog],
 };
 
 export function JobView({ id, place }) {

@@ -9,6 +9,7 @@ import itertools
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from contextvars import copy_context
 from typing import Any
 
 import pyarrow as pa
@@ -120,8 +121,8 @@ class _FunctionReader(SourceReader):
             context.operator_name, self._subtask, declared, "type_info", gives_changelog=is_changelog
         )
         self._thread = threading.Thread(
-            target=_run,
-            args=(function, context, FunctionCollector(self._handover, row_weight)),
+            target=copy_context().run,  # its lines of the log are the subtask's
+            args=(_run, function, context, FunctionCollector(self._handover, row_weight)),
             name=context.operator_name,
             daemon=True,
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Iterator
+from contextvars import copy_context
 from typing import Any
 
 import pyarrow as pa
@@ -108,7 +109,8 @@ class _ReadingThread(threading.Thread):
     """Reads a split to its end, or until nobody wants more of it."""
 
     def __init__(self, reader: PostgresReader, split: PostgresSplit) -> None:
-        super().__init__(name=f"read {split.split_id}", daemon=True)
+        name = f"read {split.split_id}"
+        super().__init__(target=copy_context().run, args=(self._read,), name=name, daemon=True)
         self._reader = reader
         self._split = split
         self._ended = threading.Event()
@@ -129,7 +131,7 @@ class _ReadingThread(threading.Thread):
                     self._cursor.adbc_cancel()
             self.join(0.05)
 
-    def run(self) -> None:
+    def _read(self) -> None:
         error: BaseException | None = None
         what = f"cannot read {self._split.split_id} of {shown(self._reader.settings.uri)}"
         try:

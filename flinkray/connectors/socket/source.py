@@ -9,6 +9,7 @@ import math
 import socket
 import threading
 import time
+from contextvars import copy_context
 from typing import Any
 
 import pyarrow as pa
@@ -218,7 +219,7 @@ class _Client:
         self._lock = threading.Lock()
         self._socket: socket.socket | None = None
         self._closed = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=where, daemon=True)
+        self._thread = threading.Thread(target=copy_context().run, args=(self._run,), name=where, daemon=True)
 
     def start(self) -> None:
         self._thread.start()

@@ -7,6 +7,7 @@ import select
 import struct
 import threading
 import time
+from contextvars import copy_context
 
 from flinkray.connectors.postgres.changes.splits import shown_lsn
 from flinkray.connectors.postgres.columns import quoted
@@ -51,7 +52,9 @@ class LogStream:
         except BaseException:
             self._connection.close()
             raise
-        self._beat = threading.Thread(target=self._beat_on, name=f"keep {slot}", daemon=True)
+        self._beat = threading.Thread(
+            target=copy_context().run, args=(self._beat_on,), name=f"keep {slot}", daemon=True
+        )
         self._beat.start()
 
     def receive(self, most: int) -> list[bytes]:

@@ -15,8 +15,14 @@ from actors.protocol.client_requests import (
     GetClusterOverview,
     GetJobDetails,
     GetJobOverview,
+    GetOutput,
+    GetOutputFiles,
+    GetSlotProcesses,
+    GetTaskExecutors,
     JobOverview,
     ListJobs,
+    OutputFile,
+    TaskExecutorDetails,
 )
 from actors.protocol.control_messages import JobDetails
 from actors.protocol.dispatcher_errors import UnknownJobError
@@ -165,3 +171,27 @@ def test_options_of_several_clusters_say_whose_they_are() -> None:
     host = ScriptedHost({GetClusterConfiguration: {"rest.port": "0"}})
     assert masters_of(Time(), a=host).configuration() == {"rest.port": "0"}
     assert masters_of(Time(), a=host, b=host).configuration() == {"a/rest.port": "0", "b/rest.port": "0"}
+
+
+def test_the_log_of_a_job_is_that_of_its_processes_by_time() -> None:
+    logs = {"c/job-master": "2026-01-31T12:00:02.000Z two\n", "c/te/slot": "2026-01-31T12:00:01.000Z one\n"}
+
+    def slots(address: Address) -> Any:
+        return EndpointGone(address) if address == "c/silent" else (Address(f"{address}/slot"), Address("c/te/gone"))
+
+    def files(address: Address) -> Any:
+        if address not in logs:
+            return EndpointGone(address)
+        return tuple(OutputFile(f"{address}.{kind}", 1, 0, is_error=kind == "err") for kind in ("out", "err"))
+
+    answers: dict[type, Any] = {
+        GetJobOverview: running(),
+        GetTaskExecutors: tuple(TaskExecutorDetails(Address(name), (), 0) for name in ("c/te", "c/silent")),
+        GetSlotProcesses: slots,
+        GetOutputFiles: files,
+        GetOutput: lambda address: logs[address],
+    }
+    host = ScriptedHost(answers)
+    assert masters_of(Time(), c=host).job_log(JOB) == logs["c/te/slot"] + logs["c/job-master"]
+    logs.clear()
+    assert masters_of(Time(), c=host).job_log(JOB) is None

@@ -22,11 +22,7 @@ def levels_of_this_process() -> dict[str, str]:
 
 
 def set_levels(levels: Mapping[str, str]) -> None:
-    """Sets the levels here, and has what passes them written to standard error where nobody has set up logging."""
-    if not levels:
-        return
-    if not logging.getLogger().handlers:
-        logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    """Sets the levels of this process."""
     for name, level in levels.items():
         logger = logging.getLogger(None if name == ROOT else name)
         logger.setLevel(int(level.removeprefix("Level ")) if level[-1:].isdigit() else level)
