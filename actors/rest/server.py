@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import ssl
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -13,6 +14,7 @@ from importlib import import_module
 from typing import Any, Protocol
 
 from actors.rest.service import LARGEST_BODY, Request, Response
+from actors.rest.tls_site import TlsSite
 from flinkray.errors import ConfigurationError
 from flinkray.extras import import_package
 
@@ -47,6 +49,7 @@ class RestServer:
         address: to listen on, such as 127.0.0.1.
         ports: the first free one is taken; 0 is any.
         on_close: called at the end.
+        tls: what it speaks TLS with; None: it speaks plain HTTP.
 
     Raises:
         MissingDependencyError: aiohttp is not installed.
@@ -54,13 +57,19 @@ class RestServer:
     """
 
     def __init__(
-        self, service: Answers, address: str, ports: Sequence[int], on_close: Callable[[], None] | None = None
+        self,
+        service: Answers,
+        address: str,
+        ports: Sequence[int],
+        on_close: Callable[[], None] | None = None,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
         import_package("aiohttp", "the REST server")
         self._web = import_module("aiohttp.web")
         self._service = service
         self._address = address
         self._on_close = on_close
+        self._tls = tls
         self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="rest-request")
         self._loop = asyncio.new_event_loop()
         self._stopped = asyncio.Event()
@@ -77,7 +86,7 @@ class RestServer:
     def url(self) -> str:
         """Where it is, for programs of this machine, or of any that reaches it."""
         shown = f"[{self._address}]" if ":" in self._address else self._address
-        return f"http://{shown}:{self.port}"
+        return f"{'https' if self._tls else 'http'}://{shown}:{self.port}"
 
     def close(self) -> None:
         """Ends the server; requests that wait for a master are not waited for."""
@@ -103,19 +112,25 @@ class RestServer:
             self._loop.close()
 
     async def _serve(self, ports: Sequence[int], started: Future[int]) -> None:
-        runner = self._web.ServerRunner(self._web.Server(self._handle, access_log=None), shutdown_timeout=1.0)
+        server = self._web.Server(self._handle, access_log=None)
+        runner = self._web.ServerRunner(server, shutdown_timeout=1.0)
         await runner.setup()
+        tls_site = None if self._tls is None else TlsSite(server, self._tls)
         try:
-            started.set_result(await self._listen(runner, ports))
+            started.set_result(await self._listen(runner, tls_site, ports))
             await self._stopped.wait()
         finally:
+            if tls_site is not None:
+                await tls_site.close()
+                await server.shutdown(1.0)  # the runner knows sites of its own only
             await runner.cleanup()
 
-    async def _listen(self, runner: Any, ports: Sequence[int]) -> int:
+    async def _listen(self, runner: Any, tls_site: TlsSite | None, ports: Sequence[int]) -> int:
         for port in ports:
-            site = self._web.TCPSite(runner, self._address, port)
             try:
-                await site.start()
+                if tls_site is not None:
+                    return await tls_site.start(self._address, port)
+                await self._web.TCPSite(runner, self._address, port).start()
             except OSError as error:
                 failure = error
                 continue

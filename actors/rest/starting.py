@@ -21,6 +21,7 @@ from actors.rest.handlers.task_managers import TaskManagerHandlers
 from actors.rest.handlers.vertices import VertexHandlers
 from actors.rest.server import RestServer
 from actors.rest.service import Service
+from actors.rest.tls import tls_of
 from flinkray.config.configuration import Configuration
 from flinkray.config.rest_options import (
     REST_ADDRESS,
@@ -41,10 +42,10 @@ def start_server(configuration: Configuration, clusters: Clusters, dispose: Disp
 
     Raises:
         MissingDependencyError: aiohttp is not installed.
-        ConfigurationError: it cannot listen where it is to, or may not without a token.
+        ConfigurationError: it cannot listen where it is to, or may not without a token; or cannot speak TLS.
     """
     address = configuration.get(REST_BIND_ADDRESS)
-    access = access_of(configuration, os.environ)
+    access, tls = access_of(configuration, os.environ), tls_of(configuration)
     ports = ports_of(configuration.get(REST_BIND_PORT)) or (configuration.get(REST_PORT),)
     refresh_ms = configuration.get(WEB_REFRESH_INTERVAL)
     masters = Masters(clusters, _monotonic_ms, refresh_ms)
@@ -58,7 +59,7 @@ def start_server(configuration: Configuration, clusters: Clusters, dispose: Disp
         LogHandlers(masters),
     )
     try:
-        return RestServer(Service(handlers, access), address, ports, masters.close)
+        return RestServer(Service(handlers, access), address, ports, masters.close, tls)
     except BaseException:
         masters.close()
         raise

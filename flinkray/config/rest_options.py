@@ -67,6 +67,19 @@ REST_ADDRESS = option(
     "",
     "The name under which the REST server is reached, for its URL; empty: the address that it listens on.",
 )
+REST_SSL_CERTIFICATE = option(
+    "rest.ssl.certificate",
+    text,
+    "",
+    "A PEM file with the certificate of the REST server, and those between it and its root, on the machine where the "
+    "server runs; empty: it speaks plain HTTP.",
+)
+REST_SSL_KEY = option(
+    "rest.ssl.key",
+    text,
+    "",
+    "A PEM file with the key of that certificate, without a password; empty: it is in the same file.",
+)
 WEB_REFRESH_INTERVAL = option(
     "web.refresh-interval",
     duration,

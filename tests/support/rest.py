@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import ssl
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
@@ -28,8 +29,9 @@ class Answer(Struct, frozen=True):
 class RestClient:
     """Sends requests to one server, with a token if it has one."""
 
-    def __init__(self, url: str, token: str = "") -> None:
+    def __init__(self, url: str, token: str = "", tls: ssl.SSLContext | None = None) -> None:
         self.url = url
+        self._tls = tls
         self._headers = {"Authorization": f"Bearer {token}"} if token else {}
 
     def get(self, path: str, **headers: str) -> Answer:
@@ -45,7 +47,7 @@ class RestClient:
     ) -> Answer:
         request = urllib.request.Request(self.url + path, data, {**self._headers, **(headers or {})}, method=method)
         try:
-            with urllib.request.urlopen(request, timeout=TIMEOUT_S) as response:
+            with urllib.request.urlopen(request, timeout=TIMEOUT_S, context=self._tls) as response:
                 return Answer(response.status, response.read().decode(), dict(response.headers))
         except urllib.error.HTTPError as error:
             with error:
