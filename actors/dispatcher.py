@@ -212,6 +212,7 @@ class Dispatcher(Endpoint):
         if self._is_per_job and self._jobs:
             raise FlinkrayError(f"cluster {self._cluster_id!r} was started for one job, which it has")
         job = self._add(request.job_id, request.name)
+        job.runtime_env = request.runtime_env
         job_graph = request.job_graph
         store = self._store
         job.ha_directory = self._ha_directory or request.ha_directory
@@ -277,8 +278,10 @@ class Dispatcher(Endpoint):
         if job.ha_directory:
             arguments += (job.ha_directory, self._store is not None)
         endpoint = "actors.job_master:JobMaster"
-        self.context.spawn(EndpointSpec(job.job_master, endpoint, arguments, display_name=f"JobMaster({job.name})"))
-        self._heartbeats.monitor(job.job_master, is_starting=True)
+        name, runtime_env = f"JobMaster({job.name})", job.runtime_env
+        spec = EndpointSpec(job.job_master, endpoint, arguments, display_name=name, runtime_env=runtime_env)
+        self.context.spawn(spec)
+        self._heartbeats.monitor(job.job_master, is_starting=True, is_installing=bool(runtime_env))
         if job.is_cancelled:
             self.context.tell(job.job_master, CancelExecutionGraph(job.session))
 

@@ -63,6 +63,7 @@ from actors.protocol.ports import Address, DeliveryFailed, Endpoint, EndpointCon
 from actors.protocol.resources import AllocationId, ClusterOverview
 from actors.protocol.serialized_value import SerializedValue
 from actors.protocol.task_messages import (
+    AddJobFiles,
     CancelTask,
     DeliverOperatorEvent,
     NotifyCheckpointAborted,
@@ -86,10 +87,13 @@ from actors.scheduling.commands import (
 from actors.scheduling.liveness.heartbeats import HEARTBEATS_STOPPED, Heartbeats
 from actors.scheduling.liveness.lost_messages import LostMessages
 from actors.scheduling.scheduler import Scheduler
+from actors.user_code.job_files import JobFiles, JobFilesError
 from flinkray.config.options import RESTART_STRATEGY, SLOT_REQUEST_TIMEOUT
+from flinkray.config.python_options import RUNTIME_ENV
 from flinkray.errors import CheckpointError, DamagedCheckpointError, ErrorInfo, FlinkrayError
 from flinkray.execution import JobProgress, JobStatus
 from flinkray.filesystems import join
+from flinkray.functions.program_files import modules_among
 from flinkray.functions.python_path import add_directories
 from flinkray.persistence import loads
 from graphs.job_graph import CheckpointSettings, JobGraph
@@ -105,6 +109,7 @@ RECOVERY_RETRY_MS = 1_000.0
 
 
 _TO_TASKS = (
+    AddJobFiles,
     SubmitTask,
     CancelTask,
     DeliverOperatorEvent,
@@ -142,7 +147,12 @@ class JobMaster(Endpoint):
         self._job_graph = job_graph
         self._main_thread = MainThread(context)
         self._resource_manager = ResourceManagerConnection(
-            context, self._main_thread, resource_manager, job_graph.job_id, session
+            context,
+            self._main_thread,
+            resource_manager,
+            job_graph.job_id,
+            session,
+            job_graph.configuration.get(RUNTIME_ENV),
         )
         self._dispatcher = DispatcherConnection(
             context,
@@ -176,6 +186,9 @@ class JobMaster(Endpoint):
         self._stop: StopSavepoint | None = None
         """The savepoint with which the JobMaster before was stopping the job."""
         self._is_ended = False
+        self._files = JobFiles(modules_among(job_graph.cached_files))
+        self._have_files: set[AllocationId] = set()
+        """Slots to which the job's files have been sent. A lease is never used again."""
         self._dead: set[Address] = set()
         """Endpoints that died. For TaskExecutors alone that is for good: masters may be started again."""
 
@@ -183,11 +196,14 @@ class JobMaster(Endpoint):
         self.context.watch(self._dispatcher.address)
         self._resource_manager.start()
         self._ticks = self._main_thread.run_every(TICK_MS, self._tick)
-        if self._leadership is not None or self._settings.restore_path:
+        if self._leadership is not None or self._settings.restore_path or self._files.has_modules:
             self._recover(1)
         else:
             self._start_job(Recovered())
         self._go_on()
+
+    def on_stop(self) -> None:
+        self._files.close()
 
     def on_message(self, message: Any, payloads: Payloads) -> None:
         match message:
@@ -281,7 +297,7 @@ class JobMaster(Endpoint):
         def done(recovered: Any, error: BaseException | None) -> None:
             if error is None:
                 self._on_recovered(recovered)
-            elif isinstance(error, DamagedCheckpointError) or attempt >= RECOVERY_ATTEMPTS:
+            elif isinstance(error, DamagedCheckpointError | JobFilesError) or attempt >= RECOVERY_ATTEMPTS:
                 self._fail_at_start(error)
             elif isinstance(error, CheckpointError):
                 log.warning("job %r: attempt %d to start failed: %s", self._job_graph.name, attempt, error)
@@ -289,8 +305,13 @@ class JobMaster(Endpoint):
             else:
                 self.context.fatal(error)
 
-        settings, leadership = self._settings, self._leadership
-        self._main_thread.run_blocking(lambda: recover(settings, leadership), done)
+        settings, leadership, files = self._settings, self._leadership, self._files
+
+        def work() -> Recovered:
+            files.prepare()
+            return recover(settings, leadership)
+
+        self._main_thread.run_blocking(work, done)
 
     def _on_recovered(self, recovered: Recovered) -> None:
         self._stop = recovered.stop
@@ -407,6 +428,7 @@ class JobMaster(Endpoint):
     def _carry_out(self, command: SchedulerCommand) -> None:
         match command:
             case DeployTask():
+                self._bring_files(command)
                 self.context.tell(command.task_executor, SubmitTask.of(self._session, command.deployment))
             case CancelAttempt():
                 cancel = CancelTask(self._session, command.allocation_id, command.attempt_id)
@@ -427,6 +449,14 @@ class JobMaster(Endpoint):
                 self._dispatcher.status_changed(command.status)
             case SlotsTimedOut():
                 self._resource_manager.ask_for_overview(self._fail_for_slots)
+
+    def _bring_files(self, command: DeployTask) -> None:
+        """Sends what the job brings along before the first task of a slot, whose process is the job's until it ends."""
+        allocation_id = command.deployment.allocation_id
+        if self._job_graph.cached_files and allocation_id not in self._have_files:
+            self._have_files.add(allocation_id)
+            files = SerializedValue(self._job_graph.cached_files)
+            self.context.tell(command.task_executor, AddJobFiles(self._session, allocation_id, files))
 
     # -- the ResourceManager -------------------------------------------------------------------------------------
 

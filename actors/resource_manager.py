@@ -255,7 +255,9 @@ class ResourceManager(Endpoint):
             return
         if known is not None and known.job_master != message.job_master:
             self._heartbeats.unmonitor(known.job_master)
-        self._jobs[message.job_id] = JobTarget(message.job_id, message.job_master, message.job_session)
+        self._jobs[message.job_id] = JobTarget(
+            message.job_id, message.job_master, message.job_session, message.runtime_env
+        )
         self.context.watch(message.job_master)
         self._heartbeats.monitor(message.job_master)
         heartbeat = (self._heartbeat_interval_ms, self._heartbeat_timeout_ms)
@@ -345,6 +347,7 @@ class ResourceManager(Endpoint):
                 job.job_master,
                 job.session,
                 command.label,
+                job.runtime_env,
             ),
         )
 

@@ -251,9 +251,10 @@ class TaskExecutor(Endpoint):
                 display_name=f"TaskSlot({request.label})",
                 node_of=self.context.address,
                 dies_with_spawner=True,
+                runtime_env=request.runtime_env,
             )
         )
-        self._heartbeats.monitor(address, is_starting=True)
+        self._heartbeats.monitor(address, is_starting=True, is_installing=bool(request.runtime_env))
         expired = partial(self._on_reservation_expired, request.allocation_id)
         self._main_thread.run_later(RESERVATION_TIMEOUT_MS, expired)
 

@@ -20,6 +20,7 @@ from actors.protocol.ports import Address, DeliveryFailed, Endpoint, EndpointCon
 from actors.protocol.serialized_value import SerializedValue
 from actors.protocol.task_messages import (
     AcknowledgeCheckpoint,
+    AddJobFiles,
     CancelTask,
     DeclineCheckpoint,
     DeliverOperatorEvent,
@@ -39,6 +40,7 @@ from actors.tasks.chain.task_services import TaskServices
 from actors.tasks.checkpoints.restoring import RestoredTaskReader
 from actors.tasks.metrics.export import MetricsExporter
 from actors.tasks.stream_task import StreamTask
+from actors.user_code.job_files import JobFiles
 from flinkray.config import options
 from flinkray.config.configuration import Configuration
 from flinkray.errors import ErrorInfo, FlinkrayError
@@ -84,6 +86,7 @@ class TaskSlot(Endpoint):
         self._metrics_interval_ms = configuration.get(options.METRICS_INTERVAL)
         self._network = NetworkEnvironment(context, configuration)
         self._running: dict[AttemptId, _RunningTask] = {}
+        self._files = JobFiles({})
         self._main_thread = MainThread(context)
 
     def on_start(self) -> None:
@@ -95,6 +98,7 @@ class TaskSlot(Endpoint):
         for running in self._running.values():
             running.task.cancel()
         self._network.shutdown()
+        self._files.close()
 
     def on_arrival(self, message: Any, payloads: Payloads) -> bool:
         """Hands data to the network at once, on the thread that brings it."""
@@ -111,6 +115,8 @@ class TaskSlot(Endpoint):
             self.after_arrival()
             return
         match message:
+            case AddJobFiles():
+                self._files = JobFiles(message.files.deserialize(), owns_process=not self.context.shares_process)
             case SubmitTask():
                 self._submit(message.deployment)
             case CancelTask():
@@ -221,6 +227,7 @@ class TaskSlot(Endpoint):
             answer_checkpoint=partial(self.context.tell, self._task_executor),
             create_writer=create_writer,
             create_reader=RestoredTaskReader,
+            files=self._files,
         )
 
     def _report_state(

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NewType
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from flinkray.config.configuration import Configuration
 from flinkray.errors import ErrorInfo, InvalidProgramError
@@ -72,7 +72,6 @@ class JobInformation(Struct, frozen=True):
     job_id: JobId
     job_name: str
     configuration: Configuration
-    cached_files: dict[str, bytes] = field(default_factory=dict)
     checkpoint_settings: CheckpointSettings = CheckpointSettings()
 
 
@@ -355,7 +354,6 @@ class ExecutionGraph:
                 job_graph.job_id,
                 job_graph.name,
                 job_graph.configuration,
-                job_graph.cached_files,
                 job_graph.checkpoint_settings,
             ),
             max_prior_attempts=max_prior_attempts,

@@ -18,11 +18,12 @@ from rich.text import Text
 
 from actors.checkpoints.storage.disposal import dispose_savepoint
 from actors.client import session as sessions
-from actors.client.program import parse_settings, render_program, run_program
+from actors.client.program import Module, parse_settings, render_program, run_program
 from actors.client.tables import checkpoint_lines, detail_lines, job_lines
 from actors.protocol.dispatcher_errors import EndpointSilentError
 from flinkray.config.configuration import Configuration
-from flinkray.config.options import ALLOW_NON_RESTORED_STATE, ATTACHED, SAVEPOINT_PATH
+from flinkray.config.options import ALLOW_NON_RESTORED_STATE, ATTACHED, PARALLELISM, SAVEPOINT_PATH
+from flinkray.config.python_options import PYTHON_ARCHIVES, PYTHON_FILES, PYTHON_REQUIREMENTS
 from flinkray.errors import FlinkrayError, MissingDependencyError
 from flinkray.execution import JobClient
 from flinkray.redaction import redacted
@@ -67,18 +68,45 @@ def main() -> None:
 @click.option("-s", "--from-savepoint", metavar="PATH", help="The savepoint or checkpoint that its jobs start from.")
 @click.option("-d", "--detached", is_flag=True, help="Only submit its jobs, and print their ids.")
 @click.option(
-    "--allow-non-restored-state", is_flag=True, help="Leave behind state of operators that PROGRAM does not have."
+    "-n",
+    "--allow-non-restored-state",
+    "--allowNonRestoredState",
+    is_flag=True,
+    help="Leave behind state of operators that PROGRAM does not have.",
 )
-@PROGRAM
-@ARGUMENTS
+@click.option("-p", "--parallelism", type=int, help="Subtasks of operators that set no parallelism of their own.")
+@click.option(
+    "-m",
+    "-pym",
+    "--module",
+    metavar="MODULE[:FUNCTION]",
+    help="What to run instead of a file: a module, or a function of it.",
+)
+@click.option("-py", "--python", type=SCRIPT, help="The file to run; the same as PROGRAM.")
+@click.option(
+    "-pyfs",
+    "--py-files",
+    metavar="FILES",
+    help="Modules, packages, directories of them, .zip and .whl files that go along, with commas between them.",
+)
+@click.option(
+    "-pyarch",
+    "--archives",
+    metavar="FILES",
+    help="Archives that go along and are unpacked, such as models.zip#models, with commas between them.",
+)
+@click.option("-pyreq", "--requirements", metavar="FILE", help="Packages that Ray installs for the job.")
+@click.argument("program", nargs=-1, type=click.UNPROCESSED, metavar="PROGRAM [ARGUMENTS]...")
 @_speaks_plainly
 def run(
     settings: tuple[str, ...],
     from_savepoint: str | None,
     detached: bool,
     allow_non_restored_state: bool,
-    program: Path,
-    arguments: tuple[str, ...],
+    module: str | None,
+    python: Path | None,
+    program: tuple[str, ...],
+    **values: str | int | None,
 ) -> None:
     """Run PROGRAM, a Python file, with these options below what it sets itself."""
     parsed = parse_settings(settings)
@@ -88,7 +116,33 @@ def run(
         parsed[ALLOW_NON_RESTORED_STATE.key] = "true"
     if detached:
         parsed[ATTACHED.key] = "false"
-    run_program(program, arguments, parsed, _Submissions() if detached else None)
+    parsed |= parse_settings([f"{_RUN_OPTIONS[name]}={value}" for name, value in values.items() if value is not None])
+    entry, arguments = _entry(module, python, program)
+    run_program(entry, arguments, parsed, _Submissions() if detached else None)
+
+
+_RUN_OPTIONS = {
+    "parallelism": PARALLELISM.key,
+    "py_files": PYTHON_FILES.key,
+    "archives": PYTHON_ARCHIVES.key,
+    "requirements": PYTHON_REQUIREMENTS.key,
+}
+"""What options of `run` set."""
+
+
+def _entry(module: str | None, python: Path | None, program: tuple[str, ...]) -> tuple[Path | Module, tuple[str, ...]]:
+    """What to run, and its arguments."""
+    if module is not None and python is not None:
+        raise click.UsageError(f"run either the file {python} or the module {module}")
+    if module is not None:
+        return Module.parse(module), program
+    if python is not None:
+        return python, program
+    if not program:
+        raise click.UsageError("name the PROGRAM to run, or --module MODULE")
+    if not Path(program[0]).is_file():
+        raise click.BadParameter(f"there is no file {program[0]!r}", param_hint="PROGRAM")
+    return Path(program[0]), program[1:]
 
 
 class _Submissions(JobListener):

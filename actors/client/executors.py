@@ -20,6 +20,7 @@ from actors.protocol.resources import ResourceProfile, SlotRequest
 from actors.scheduling.slots.slot_sharing import share_slots
 from flinkray.config.configuration import Configuration
 from flinkray.config.options import ATTACHED, CLUSTER_ID, LOG_LEVELS, SLOT_CPUS, TARGET
+from flinkray.config.python_options import RUNTIME_ENV
 from flinkray.errors import ConfigurationError
 from flinkray.execution import JobClient, Pipeline
 from graphs.compiler.job_graph_generator import generate_job_graph
@@ -86,6 +87,11 @@ class RaySessionExecutor:
         host = connect_to_session(cluster_id)
 
         from actors.hosts.ray.resources import cluster_resources
+        from actors.hosts.ray.runtime_envs import with_that_of_driver
+
+        # Actors of the session, which this process has not started, do not get what it was started with.
+        runtime_env = with_that_of_driver(job_graph.configuration.get(RUNTIME_ENV))
+        job_graph.configuration.set(RUNTIME_ENV, runtime_env)
 
         try:
             host.tell(resource_manager_of(cluster_id), cluster_resources())

@@ -1,18 +1,25 @@
-"""Running a user's program file from the command line, as `python PROGRAM` would, with settings of the caller's."""
+"""Running a user's program from the command line, as `python PROGRAM` would, with settings of the caller's."""
 
 from __future__ import annotations
 
 import contextlib
+import importlib
+import importlib.util
 import os
 import runpy
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+import cloudpickle
+from msgspec import Struct
+
 from flinkray.config.configuration import Configuration
+from flinkray.config.python_options import PYTHON_FILES
 from flinkray.config.sources import variable_name
 from flinkray.errors import ConfigurationError, InvalidProgramError
 from flinkray.execution import JobClient, Pipeline
+from flinkray.functions.program_files import named_files, place_of
 from flinkray.plugins import EXECUTORS, PLANNERS, load_plugin, replace_plugins
 from flinkray.progress import PROGRAM_USE
 from flinkray.streams.environment import JobListener, StreamExecutionEnvironment
@@ -34,10 +41,49 @@ def parse_settings(settings: Sequence[str]) -> dict[str, str]:
     return parsed
 
 
+class Module(Struct, frozen=True):
+    """A program that is a module, or a function of one that is called without arguments."""
+
+    name: str
+    function: str = ""
+
+    @classmethod
+    def parse(cls, text: str) -> Module:
+        """From `module` or `module:function`."""
+        name, _, function = text.partition(":")
+        return cls(name, function)
+
+    def __str__(self) -> str:
+        return f"{self.name}:{self.function}" if self.function else self.name
+
+    def run(self) -> None:
+        try:
+            found = importlib.util.find_spec(self.name) is not None
+        except ModuleNotFoundError:  # of a package before it
+            found = False
+        if not found:
+            raise InvalidProgramError(
+                f"there is no module {self.name!r} to run, in {Path.cwd()} or where Python finds modules: start in the "
+                "directory that has it, install it, or bring it along with --py-files"
+            )
+        if not self.function:
+            runpy.run_module(self.name, run_name="__main__", alter_sys=True)
+            return
+        module = importlib.import_module(self.name)
+        function = getattr(module, self.function, None)
+        if not callable(function):
+            raise InvalidProgramError(f"module {self.name!r} has no function {self.function!r} to run")
+        cloudpickle.register_pickle_by_value(module)  # a program's own functions go along with its job
+        try:
+            function()
+        finally:
+            cloudpickle.unregister_pickle_by_value(module)
+
+
 def run_program(
-    program: Path, arguments: Sequence[str], settings: Mapping[str, str], listener: JobListener | None = None
+    program: Path | Module, arguments: Sequence[str], settings: Mapping[str, str], listener: JobListener | None = None
 ) -> None:
-    """Runs the file; what it raises is raised.
+    """Runs the file or module; what it raises is raised. Modules are looked for in the current directory too.
 
     Args:
         settings: option -> value. They win over environment variables and the configuration file, and lose against
@@ -46,7 +92,10 @@ def run_program(
     """
     with _as_main(program, arguments, settings), _listening(listener):
         try:
-            runpy.run_path(str(program), run_name="__main__")
+            if isinstance(program, Module):
+                program.run()
+            else:
+                runpy.run_path(str(program), run_name="__main__")
         except BaseException:
             PROGRAM_USE.use()  # its error says why nothing ran
             raise
@@ -65,7 +114,7 @@ def _listening(listener: JobListener | None) -> Iterator[None]:
 
 
 def render_program(
-    program: Path, arguments: Sequence[str], settings: Mapping[str, str], graph: str, format: str
+    program: Path | Module, arguments: Sequence[str], settings: Mapping[str, str], graph: str, format: str
 ) -> str:
     """The graph of the first job that the program executes; the program ends there, and no job is run.
 
@@ -103,11 +152,14 @@ class _Renderer:
 
 
 @contextlib.contextmanager
-def _as_main(program: Path, arguments: Sequence[str], settings: Mapping[str, str]) -> Iterator[None]:
-    """Gives the program its arguments, its own directory on the path, and the settings, as if it were run itself."""
+def _as_main(program: Path | Module, arguments: Sequence[str], settings: Mapping[str, str]) -> Iterator[None]:
+    """Gives the program its arguments, its own directory and what it brings along on the path, and the settings, as if
+    it were run itself."""
     former_argv, former_path, former_environ = sys.argv, sys.path, dict(os.environ)
     sys.argv = [str(program), *arguments]
-    sys.path = [str(program.resolve().parent), *former_path]
+    places = [place_of(file) for file in named_files(settings.get(PYTHON_FILES.key, ""))]
+    own = Path.cwd() if isinstance(program, Module) else program.resolve().parent
+    sys.path = [*places, str(own), *former_path]
     os.environ.update({variable_name(key): value for key, value in settings.items()})
     try:
         yield

@@ -52,6 +52,8 @@ class DispatchedJob(Struct):
     """Where its JobMasters record what the next one has to know; empty: nothing outlives them."""
     job_graph: SerializedValue[JobGraph] | None = None
     """What the next JobMaster has to run, while the job may need one and no store has it."""
+    runtime_env: str = ""
+    """What its JobMasters' processes have, as in SubmitJob."""
 
     @property
     def has_ended(self) -> bool:
@@ -71,6 +73,7 @@ class DispatchedJob(Struct):
             self.is_cancelled,
             None if known is None else known.status,
             self.has_rows_to_take,
+            self.runtime_env,
         )
 
     @staticmethod
@@ -88,6 +91,7 @@ class DispatchedJob(Struct):
             is_acknowledged=False,  # the answer may not have reached the client
             has_rows_to_take=stored.has_rows_to_take,
             archived=details,
+            runtime_env=stored.runtime_env,
         )
 
 

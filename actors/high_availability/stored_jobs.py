@@ -26,6 +26,8 @@ class StoredJob(Struct, frozen=True):
     """A terminal status; None: the job has not ended."""
     has_rows_to_take: bool = False
     """Whether the driver has not taken all rows of an ended job yet, as in JobEnded."""
+    runtime_env: str = ""
+    """What its JobMasters' processes have, as in SubmitJob."""
 
 
 class StoreCorruptedError(CheckpointError):

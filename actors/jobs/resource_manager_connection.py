@@ -39,12 +39,14 @@ class ResourceManagerConnection:
         resource_manager: Address,
         job_id: JobId,
         job_session: SessionId,
+        runtime_env: str = "",
     ) -> None:
         self.address = resource_manager
         self._context = context
         self._main_thread = main_thread
         self._job_id = job_id
         self._job_session = job_session
+        self._runtime_env = runtime_env
         self._registration = RetryingRegistration(
             context, main_thread, resource_manager, REGISTRATION_TIMEOUT_MS, self._register
         )
@@ -106,7 +108,7 @@ class ResourceManagerConnection:
 
     def _register(self, _number: int) -> bool:
         if not self._is_job_over:
-            registration = RegisterJobMaster(self._job_id, self._job_session, self._context.address)
+            registration = RegisterJobMaster(self._job_id, self._job_session, self._context.address, self._runtime_env)
             self._context.tell(self.address, registration)
         return not self._is_job_over
 

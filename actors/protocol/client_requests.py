@@ -15,6 +15,7 @@ from actors.protocol.job_reports import JobSummary
 from actors.protocol.ports import Address
 from actors.protocol.resources import SlotReport, SlotRequest
 from actors.protocol.serialized_value import SerializedValue
+from flinkray.config.python_options import RUNTIME_ENV
 from flinkray.execution import JobStatus
 from flinkray.types.records import JobId
 
@@ -50,10 +51,13 @@ class SubmitJob(Struct, frozen=True):
     """The job; only its JobMaster deserializes it."""
     ha_directory: str = ""
     """The job's own directory (URI) for what outlives a JobMaster, in a cluster that has none; empty: it has none."""
+    runtime_env: str = ""
+    """What the processes that run its functions have, as the option python.runtime-env says it."""
 
     @classmethod
     def of(cls, job_graph: JobGraph, ha_directory: str = "") -> SubmitJob:
-        return cls(job_graph.job_id, job_graph.name, SerializedValue(job_graph), ha_directory)
+        runtime_env = job_graph.configuration.get(RUNTIME_ENV)
+        return cls(job_graph.job_id, job_graph.name, SerializedValue(job_graph), ha_directory, runtime_env)
 
 
 class GetJobOverview(Struct, frozen=True):

@@ -188,6 +188,8 @@ class RegisterJobMaster(Struct, frozen=True):
     job_id: JobId
     job_session: SessionId
     job_master: Address
+    runtime_env: str = ""
+    """What the processes of the job's slots are to have, as the option python.runtime-env says it."""
 
 
 class JobMasterRegistered(Struct, frozen=True):
@@ -273,6 +275,8 @@ class RequestSlot(Struct, frozen=True):
     job_master: Address
     job_session: SessionId
     label: str
+    runtime_env: str = ""
+    """What the slot's process is to have, as in RegisterJobMaster."""
 
 
 class SlotRequestRefused(Struct, frozen=True):

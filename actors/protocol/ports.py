@@ -100,6 +100,8 @@ class EndpointSpec(Struct, frozen=True):
     restarts: bool = False
     """If it dies other than by `kill`, the host starts it again: same spec, same address, nothing of its memory. Those
     that watch it get EndpointDied for the one that died, and go on watching."""
+    runtime_env: str = ""
+    """What its process is to have, as the option python.runtime-env says it; without effect where hosts start none."""
 
     @property
     def kind(self) -> str:

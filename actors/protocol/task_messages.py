@@ -82,7 +82,6 @@ class TaskDeployment(Struct, frozen=True):
     gates: tuple[GateDescriptor, ...]
     """What the task reads, by gate index."""
     configuration: Configuration
-    cached_files: dict[str, bytes] = field(default_factory=dict)
     restore: TaskRestore | None = None
     """What the task starts from; None: it starts without state."""
     has_checkpoints: bool = False
@@ -117,6 +116,15 @@ class SubmitTask(Struct, frozen=True):
     @property
     def deployment(self) -> TaskDeployment:
         return self.serialized_deployment.deserialize()
+
+
+class AddJobFiles(Struct, frozen=True):
+    """JobMaster -> TaskExecutor -> TaskSlot: what the job brings along; once for each slot, before its first task."""
+
+    session: SessionId
+    allocation_id: AllocationId
+    files: SerializedValue[dict[str, bytes]]
+    """By name, as `actors.user_code.job_files.JobFiles` takes them; only the slot deserializes them."""
 
 
 class CancelTask(Struct, frozen=True):
@@ -276,7 +284,8 @@ class EndOfDataReached(Struct, frozen=True):
 
 
 TaskCommand = (
-    SubmitTask
+    AddJobFiles
+    | SubmitTask
     | CancelTask
     | DeliverOperatorEvent
     | ReleasePartitions

@@ -50,7 +50,6 @@ def deployment_of(execution: Execution, slot_of: SlotOf, restore: TaskRestore | 
         partitions=tuple(_partition(partition) for partition in vertex.results),
         gates=_gates(vertex, slot_of),
         configuration=information.configuration,
-        cached_files=information.cached_files,
         restore=restore,
         has_checkpoints=information.checkpoint_settings.is_periodic and information.checkpoint_settings.has_final,
     )

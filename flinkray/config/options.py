@@ -1,4 +1,5 @@
-"""All options; those of the REST server are in `rest_options.py`, those of SQL in `table_options.py`.
+"""All options; those of the REST server are in `rest_options.py`, of SQL in `table_options.py`, and of what a program
+brings along in `python_options.py`.
 
 Keys are Flink's where Flink has the option.
 """
@@ -8,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import flinkray.config.python_options
 import flinkray.config.rest_options
 import flinkray.config.table_options  # noqa: F401
 from flinkray.config.option import REGISTRY, ConfigOption, Valid, at_least, one_of, option

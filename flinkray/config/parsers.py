@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import math
 import numbers
 from collections.abc import Mapping
@@ -69,3 +70,11 @@ def texts(raw: object) -> dict[str, str]:
 def word(raw: object) -> str:
     """Names in any spelling of theirs: EXACTLY_ONCE, exactly-once."""
     return text(raw).strip().lower().replace("_", "-")
+
+
+def json_object(raw: object) -> str:
+    """A JSON object, as text whose keys are sorted; empty where there is nothing in it. Takes a mapping too."""
+    parsed = raw if isinstance(raw, Mapping) else json.loads(text(raw) or "{}")
+    if not isinstance(parsed, Mapping):
+        raise TypeError("expected a JSON object")
+    return json.dumps(parsed, sort_keys=True) if parsed else ""

@@ -12,9 +12,9 @@ from flinkray.config.configuration import Configuration
 from flinkray.config.options import PYTHON_PATH
 
 WAYS_TO_BRING_MODULES = (
-    "each module that it imports must be on every node: install it there, submit the program with `ray job submit "
-    "--working-dir .`, begin it with ray.init(runtime_env={'working_dir': '.'}), or send the module's code along with "
-    "cloudpickle.register_pickle_by_value(module)"
+    "each module that it imports must be on every node: send it along with `flinkray run --py-files`, "
+    "env.add_python_file or the option python.files, submit the program with `ray job submit --working-dir .`, or "
+    "install it on each node"
 )
 """What an error says where a program's code cannot be loaded in another process."""
 

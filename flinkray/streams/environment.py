@@ -21,6 +21,7 @@ from flinkray.config.options import (
     SAVEPOINT_PATH,
     TARGET,
 )
+from flinkray.config.python_options import PYTHON_ARCHIVES, PYTHON_REQUIREMENTS
 from flinkray.config.sources import load_configuration
 from flinkray.connectors.collection.source import ArrowSource, CollectionSource, PandasSource
 from flinkray.connectors.functions.source import GeneratorFunctionSource
@@ -33,6 +34,7 @@ from flinkray.filesystems import absolute, check_directory, check_uri, is_uri
 from flinkray.functions.cached_files import pack
 from flinkray.functions.checks import check_returns
 from flinkray.functions.interfaces import SourceFunction
+from flinkray.functions.program_files import ARCHIVES, pack_program_files
 from flinkray.functions.python_path import own_directories
 from flinkray.functions.type_hints import record_type
 from flinkray.plugins import BRIDGES, EXECUTORS, PLANNERS, load_plugin
@@ -87,10 +89,10 @@ class StreamExecutionEnvironment(EnvironmentSettings):
 
     def register_cached_file(self, file_path: str | Path, name: str, executable: bool = False) -> None:
         """Ships a file or directory of the driver to the tasks: `runtime_context.get_cached_file(name)` gives the path
-        of a copy, which is there until the task ends.
+        of a copy, which all tasks of a node share, and must not change.
 
-        It is read when the program is submitted, and goes along with each task as functions do: what is very large
-        belongs in storage that every node reaches.
+        It is read when the program is submitted, and goes to each process of the job once: what is very large belongs
+        in storage that every node reaches.
 
         Args:
             executable: taken for PyFlink's programs; files keep their permissions.
@@ -388,13 +390,28 @@ class StreamExecutionEnvironment(EnvironmentSettings):
                 "was added since the last call); add a source, and a sink such as print()"
             )
         recorded = tuple(self._transformations)
-        files = self._cached_files if should_prepare else {}
+        configuration = _with_absolute_paths(self._configuration)
+        if should_prepare and configuration.get(PYTHON_REQUIREMENTS):
+            from flinkray.functions.requirements import with_requirements  # few programs need what it imports
+
+            configuration = with_requirements(configuration)
         return Pipeline(
             name=name,
             transformations=prepared(recorded) if should_prepare else recorded,
-            configuration=_with_absolute_paths(self._configuration),
-            cached_files={name: pack(Path(path)) for name, path in files.items()},
+            configuration=configuration,
+            cached_files=self._packed_files() if should_prepare else {},
         )
+
+    def _packed_files(self) -> dict[str, bytes]:
+        packed = pack_program_files(self._configuration)
+        for name, path in self._cached_files.items():
+            if f"{ARCHIVES}{name}" in packed:
+                raise InvalidProgramError(
+                    f"cached file {name!r} ({path}): an archive of {PYTHON_ARCHIVES.key} has that name too, and "
+                    "get_cached_file would not know which is meant: give one of them another"
+                )
+            packed[name] = pack(Path(path))
+        return packed
 
 
 def _with_absolute_paths(configuration: Configuration) -> Configuration:

@@ -40,6 +40,7 @@ from actors.protocol.task_messages import (
 )
 from actors.tasks.chain.task_services import TaskServices
 from actors.tasks.stream_task import StreamTask
+from actors.user_code.job_files import JobFiles
 from flinkray.batches.batch import Batch
 from flinkray.config.configuration import Configuration
 from flinkray.config.options import BATCH_ROWS
@@ -352,6 +353,8 @@ class TaskHarness:
     ) -> None:
         self.time = ManualTime()
         self.storage = Storage()
+        self.packed: dict[str, bytes] = {}
+        """What the job brings along."""
         self.network = FakeNetwork(max_buffers)
         self.reports: list[Report] = []
         self.sent: list[tuple[str, Any]] = []
@@ -400,6 +403,7 @@ class TaskHarness:
             answer_checkpoint=self.storage.answers.append,
             create_writer=self.storage.create_writer,
             create_reader=self.storage.create_reader,
+            files=JobFiles(self.packed),
         )
         self.task = StreamTask(self.deployment, services, self._report)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import json
 import logging
 import os
 import threading
@@ -151,6 +152,8 @@ def create_actor(
         options["memory"] = spec.memory_bytes
     if spec.resources:
         options["resources"] = spec.resources
+    if spec.runtime_env:
+        options["runtime_env"] = json.loads(spec.runtime_env)
     if is_detached:
         options["lifetime"] = "detached"
     if node_id is not None:

@@ -21,6 +21,8 @@ HEARTBEATS_STOPPED = "its heartbeats stopped"
 # How long a process that has just been started may take until it is first heard: a busy machine may take a minute for
 # that.
 FIRST_HEARTBEAT_MS = 120_000.0
+# And where packages are installed for it before: Ray itself gives up after ten minutes.
+INSTALLED_HEARTBEAT_MS = 660_000.0
 
 
 class HeartbeatMonitor:
@@ -114,9 +116,13 @@ class Heartbeats:
         if self._rounds is not None:
             self._rounds.cancel()
 
-    def monitor(self, peer: Address, *, asks_itself: bool = False, is_starting: bool = False) -> None:
-        """Expects to hear from the peer from now on; from one whose process is being started, some time later."""
-        self._monitor.add(peer, self._now(), FIRST_HEARTBEAT_MS if is_starting else None)
+    def monitor(
+        self, peer: Address, *, asks_itself: bool = False, is_starting: bool = False, is_installing: bool = False
+    ) -> None:
+        """Expects to hear from the peer from now on; from one whose process is being started, some time later, and
+        later still where packages may be installed for it before."""
+        within_ms = INSTALLED_HEARTBEAT_MS if is_installing else FIRST_HEARTBEAT_MS if is_starting else None
+        self._monitor.add(peer, self._now(), within_ms)
         if asks_itself:
             self._asking.add(peer)
         else:

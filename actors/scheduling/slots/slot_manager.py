@@ -75,6 +75,8 @@ class JobTarget(Struct, frozen=True):
     job_id: JobId
     job_master: Address
     session: SessionId
+    runtime_env: str = ""
+    """What the processes of its slots are to have."""
 
 
 class _TaskExecutorSlot(Struct, eq=False):

@@ -17,7 +17,6 @@ from actors.operators.sinks.operator import SinkOperator
 from actors.operators.sources.operator import SourceOperator
 from actors.protocol.elements import CheckpointOptions
 from actors.state.snapshots.snapshot import OperatorSnapshot, RestoredState
-from actors.tasks.chain.cached_files import CachedFiles
 from actors.tasks.chain.chain_members import ChainMember, load_members
 from actors.tasks.chain.marks import mark
 from actors.tasks.chain.operator_context import TaskOperatorContext
@@ -73,6 +72,7 @@ class OperatorChain:
         self.chunk_limit = ChunkLimit(self._writers)
         self._operator_acted = environment.operator_acted
         self._head_node = deployment.head_node
+        environment.services.files.prepare()
         members = load_members(deployment)
         _allow_depth(len(members))
         self._operators: dict[int, Operator] = {}
@@ -88,11 +88,10 @@ class OperatorChain:
             self._operators[member.first.node_id] = operator
             self._names[member.first.node_id] = member.name
             self._by_operator_id.update((config.operator_id, operator) for config in member.configs)
-        self._cached_files = CachedFiles(deployment.cached_files)
         self._figures_of_operators: list[OperatorFigures] = []
         for member, operator in zip(members, self._operators.values(), strict=True):
             executor = executors[member.first.operator_id]
-            context = TaskOperatorContext(environment, member, executor, self.chunk_limit, self._cached_files)
+            context = TaskOperatorContext(environment, member, executor, self.chunk_limit)
             context.metrics.number_of_inputs = operator.number_of_inputs
             self._figures_of_operators.append(context.metrics)
             output = self._output_of(member, operator, context)
@@ -225,7 +224,6 @@ class OperatorChain:
                 self._partitioners.pop().close()
             except Exception as error:
                 first = first or error
-        self._cached_files.close()
         if first is not None:
             raise first
 

@@ -10,7 +10,6 @@ from actors.mailbox.executor import MailboxExecutor
 from actors.mailbox.waiting import others_act
 from actors.operators.contract.chunking import ChunkLimit
 from actors.protocol.ports import Cancellable, Loop
-from actors.tasks.chain.cached_files import CachedFiles
 from actors.tasks.chain.chain_members import ChainMember
 from actors.tasks.chain.task_services import TaskEnvironment
 from actors.tasks.metrics.figures import OperatorFigures, TaskAccumulator
@@ -32,12 +31,11 @@ class TaskOperatorContext:
         member: ChainMember,
         executor: MailboxExecutor,
         chunk_limit: ChunkLimit,
-        cached_files: CachedFiles,
     ) -> None:
         deployment, settings = environment.deployment, environment.settings
         self._environment = environment
         self._executor = executor
-        self._cached_files = cached_files
+        self._files = environment.services.files
         self.job_id: str = deployment.job_id
         self.job_name = deployment.job_name
         self.operator_id = member.first.operator_id
@@ -119,10 +117,10 @@ class TaskOperatorContext:
         return self._environment.figures.accumulator(name, initial)
 
     def cached_file(self, name: str) -> str:
-        names = self._cached_files.names
+        names = self._files.names
         if name not in names:
             raise InvalidProgramError(
                 f"{operator_label(self.operator_name)}: no cached file {name!r}{did_you_mean(name, names)}; register "
                 f"it with env.register_cached_file (registered: {', '.join(names) or 'none'})"
             )
-        return self._cached_files.path(name)
+        return self._files.path(name)

@@ -27,6 +27,7 @@ from actors.state.snapshots.snapshot import RestoredState, StateWriter
 from actors.tasks.chain.task_settings import TaskSettings
 from actors.tasks.chain.timers import TaskTimers
 from actors.tasks.metrics.figures import TaskFigures
+from actors.user_code.job_files import JobFiles
 from flinkray.config.configuration import Configuration
 from flinkray.types.records import OperatorId
 from graphs.execution_graph import AttemptId
@@ -90,6 +91,7 @@ class TaskServices(Struct, frozen=True):
     """Makes the writer of a task's part of a checkpoint from the options of the checkpoint, a name of the task's own,
     and how many bytes of state may go inline."""
     create_reader: Callable[[TaskDeployment], StateReader]
+    files: JobFiles
 
 
 class TaskEnvironment(Struct, frozen=True):

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import logging
-import os
-import sys
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import Any, NoReturn, Self
 
 from flinkray.config import configuration as config
@@ -175,41 +172,6 @@ class StreamExecutionEnvironment(environment.StreamExecutionEnvironment):
         return registered.resources()
 
     # -- what functions need
-
-    def add_python_file(self, file_path: str) -> None:
-        """Makes a module, package or directory importable here, and in workers that are started on this machine. On a
-        cluster of several nodes it must be installed on each."""
-        path = Path(file_path).absolute()
-        if not path.exists():
-            raise InvalidProgramError(f"add_python_file: there is no {path}")
-        is_directory_of_modules = path.is_dir() and not (path / "__init__.py").exists()
-        place = str(path if is_directory_of_modules or path.suffix in (".zip", ".whl", ".egg") else path.parent)
-        if place not in sys.path:
-            sys.path.insert(0, place)
-            os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (place, os.environ.get("PYTHONPATH"))))
-
-    def set_python_executable(self, python_exec: str) -> None:
-        """Taken where it is the running Python: workers are of the same kind as the driver."""
-        if (
-            Path(python_exec).name not in ("python", "python3")
-            and Path(python_exec).resolve() != Path(sys.executable).resolve()
-        ):
-            raise InvalidProgramError(
-                f"workers run the Python of the program, {sys.executable}, not {python_exec}; start the program with it"
-            )
-
-    def set_python_requirements(
-        self, requirements_file_path: str, requirements_cache_dir: str | None = None
-    ) -> NoReturn:
-        raise InvalidProgramError(
-            f"requirements are not installed by a job; on every node: pip install -r {requirements_file_path}"
-        )
-
-    def add_python_archive(self, archive_path: str, target_dir: str | None = None) -> NoReturn:
-        raise InvalidProgramError(
-            f"archives are not unpacked by a job; register_cached_file({archive_path!r}, name) ships a file to all "
-            "tasks"
-        )
 
     def add_jars(self, *jars_path: str) -> None:
         """Archives of what is built in here are left out, with a line in the log.

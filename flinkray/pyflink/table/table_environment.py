@@ -25,6 +25,7 @@ class TableEnvironment(table_environment.StreamTableEnvironment):
 
     def __init__(self, environment: StreamExecutionEnvironment) -> None:
         super().__init__(environment)
+        self._code = environment
         self._config = TableConfig(environment)
 
     @staticmethod
@@ -37,8 +38,17 @@ class TableEnvironment(table_environment.StreamTableEnvironment):
     def explain_sql(self, stmt: str, *extra_details: ExplainDetail) -> str:  # type: ignore[override]
         return super().explain_sql(stmt, *(each.name for each in extra_details))
 
-    def add_python_file(self, file_path: str) -> NoReturn:
-        raise InvalidProgramError(f"add_python_file: set the option python.files to {file_path!r}, or install it")
+    def add_python_file(self, file_path: str) -> None:
+        """As `StreamExecutionEnvironment.add_python_file`."""
+        self._code.add_python_file(file_path)
+
+    def set_python_requirements(self, requirements_file_path: str, requirements_cache_dir: str | None = None) -> None:
+        """As `StreamExecutionEnvironment.set_python_requirements`."""
+        self._code.set_python_requirements(requirements_file_path, requirements_cache_dir)
+
+    def add_python_archive(self, archive_path: str, target_dir: str | None = None) -> None:
+        """As `StreamExecutionEnvironment.add_python_archive`."""
+        self._code.add_python_archive(archive_path, target_dir)
 
 
 class StreamTableEnvironment(TableEnvironment):

@@ -21,6 +21,7 @@ from flinkray.state.backends import StateBackend, configured_state_backend
 from flinkray.state.checkpoint_config import CheckpointConfig, CheckpointingMode
 from flinkray.state.restart_strategies import RestartStrategyConfiguration
 from flinkray.streams.settings.operator_settings import check_parallelism
+from flinkray.streams.settings.program_code import ProgramCode
 from flinkray.time.durations import Duration, without_minus_one
 
 
@@ -32,7 +33,7 @@ class RuntimeExecutionMode(enum.Enum):
     AUTOMATIC = "automatic"
 
 
-class EnvironmentSettings:
+class EnvironmentSettings(ProgramCode):
     """Reads and writes one Configuration. Setters give the environment back, so that calls chain.
 
     Raises:

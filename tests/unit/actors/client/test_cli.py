@@ -90,6 +90,58 @@ def test_run_leaves_options_after_the_program_to_the_program(tmp_path: Path) -> 
     assert "__main__ ['--rows', '5', '-D', 'mine']" in result.output
 
 
+WITH_MODULE = """
+import sys
+import brought_module
+from flinkray import StreamExecutionEnvironment
+
+def main():
+    env = StreamExecutionEnvironment.get_execution_environment()
+    print(__name__, sys.argv[1:], *(f"{key}={value}" for key, value in env.configuration))
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+def test_a_program_is_a_file_a_module_or_a_function_and_finds_what_it_brings_along(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "given_program.py").write_text(WITH_MODULE)
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "lib" / "brought_module.py").write_text("")
+    monkeypatch.chdir(tmp_path)
+    options = ["-p", "3", "-pyfs", "lib", "-pyarch", "a.zip#a", "-pyreq", "r.txt", "-D", "execution.target=local"]
+    for program, name in (
+        (["given_program.py"], "__main__"),
+        (["-py", "given_program.py"], "__main__"),
+        (["-m", "given_program"], "__main__"),
+        (["-pym", "given_program:main"], "given_program"),
+    ):
+        result = CliRunner().invoke(main, ["run", *options, *program, "--rows", "5"])
+        assert result.output.startswith(f"{name} ['--rows', '5'] "), result.output + str(result.exception)
+        for setting in ("parallelism.default=3", "python.files=lib", "python.archives=a.zip#a"):
+            assert setting in result.output
+        assert "python.requirements=r.txt" in result.output
+        sys.modules.pop("brought_module", None)
+    sys.modules.pop("given_program", None)
+
+
+def test_what_cannot_be_run_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "empty_program.py").write_text("x = 1")
+    for arguments, code, words in (
+        ([], 2, "name the PROGRAM to run, or --module MODULE"),
+        (["gone.py"], 2, "there is no file 'gone.py'"),
+        (["-m", "gone_module.part"], 1, "there is no module 'gone_module.part' to run, in "),
+        (["-m", "empty_program:start"], 1, "module 'empty_program' has no function 'start' to run"),
+        (["-m", "empty_program", "-py", "empty_program.py"], 2, "run either the file"),
+        (["-pyfs", "gone", "empty_program.py"], 1, "option python.files: there is no"),
+    ):
+        result = CliRunner().invoke(main, ["run", *arguments])
+        assert (result.exit_code, words in result.output) == (code, True), result.output
+
+
 def test_run_detached_prints_the_id_of_each_job_and_sets_what_does_not_wait(program: str) -> None:
     submitted: list[Pipeline] = []
 

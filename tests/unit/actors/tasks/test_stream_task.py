@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import gc
-import shutil
 import weakref
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,7 +15,6 @@ from actors.protocol.elements import ACTIVE, IDLE, EndOfData, EndOfPartition, La
 from flinkray.config.configuration import Configuration
 from flinkray.errors import PartitionError
 from flinkray.functions.broadcast import BroadcastContext, BroadcastProcessFunction, ReadOnlyBroadcastContext
-from flinkray.functions.cached_files import pack
 from flinkray.state.descriptors import MapStateDescriptor
 from flinkray.transformations.operator_factories import BroadcastProcessFactory
 from flinkray.types.records import MAX_TIMESTAMP, OutputTag, Timestamp
@@ -229,7 +226,7 @@ def test_code_that_cannot_be_loaded_fails_the_task_and_names_the_operator() -> N
     task.run_until_idle()
     assert task.states == ["FAILED"]
     assert "task 'a (1/2)': the code of operator 'a' cannot be loaded (ModuleNotFoundError" in str(task.error)
-    for way in ("ray job submit --working-dir", "ray.init(runtime_env=", "cloudpickle.register_pickle_by_value"):
+    for way in ("ray job submit --working-dir", "flinkray run --py-files", "env.add_python_file"):
         assert way in str(task.error)
 
 
@@ -623,26 +620,9 @@ def test_settings_reach_the_operators_from_the_job_configuration() -> None:
     assert (context.subtask, context.operator_name, context.job_name) == ("1 of 2", "a", "test job")
 
 
-def test_a_cached_file_is_unpacked_once_and_gone_with_the_task(tmp_path: Path) -> None:
-    (tmp_path / "models" / "small").mkdir(parents=True)
-    script = tmp_path / "models" / "small" / "run"
-    script.write_text("x")
-    script.chmod(0o700)
-    task = chain("a").start()
-    task.deployment.cached_files["model"] = pack(tmp_path / "models")
-    shutil.rmtree(tmp_path / "models")
-    place = Path(task.operators["a"].context.cached_file("model"))
-    assert (place.name, task.operators["a"].context.cached_file("model")) == ("models", str(place))
-    copy = place / "small" / "run"
-    assert (copy.read_text(), copy.stat().st_mode & 0o777) == ("x", 0o700)
-    task.task.cancel()
-    task.run_until_idle()
-    assert not place.exists()
-
-
 def test_a_missing_cached_file_is_named_with_those_that_there_are() -> None:
     task = chain("a").start()
-    task.deployment.cached_files["model"] = b""
+    task.packed["model"] = b""
     context = task.operators["a"].context
     with pytest.raises(Exception, match="no cached file 'modle'; did you mean 'model'"):
         context.cached_file("modle")

@@ -320,8 +320,13 @@ def test_what_an_environment_cannot_do_says_what_to_use(pyflink_env: PyFlinkEnvi
     for call, words in (
         (lambda: pyflink_env.add_jars("file:///a.jar"), "add_jars('file:///a.jar'): jars cannot run here"),
         (lambda: pyflink_env.add_classpaths("file:///a"), "add_classpaths: jars cannot run here"),
-        (lambda: pyflink_env.set_python_requirements("r.txt"), "pip install -r r.txt"),
-        (lambda: pyflink_env.add_python_archive("a.zip"), "register_cached_file"),
+        (lambda: pyflink_env.add_python_file("gone.py"), "python.files: there is no"),
+        (lambda: pyflink_env.set_python_requirements("r.txt"), "set_python_requirements: there is no"),
+        (
+            lambda: pyflink_env.set_python_requirements("r.txt", "cached"),
+            "name each of its wheels with add_python_file",
+        ),
+        (lambda: pyflink_env.add_python_archive("gone.zip"), "add_python_archive: there is no"),
         (lambda: pyflink_env.set_python_executable("/other/python2.7"), "workers run the Python of the program"),
         (lambda: pyflink_env.enable_changelog_state_backend(True), "EmbeddedRocksDBStateBackend"),
         (lambda: pyflink_env.from_collection([1]).cache(), "FileSink"),
