@@ -40,8 +40,8 @@ class ProgramCode:
         path = Path(requirements_file_path).expanduser().absolute()
         if requirements_cache_dir is not None:
             raise InvalidProgramError(
-                f"set_python_requirements: the packages in {requirements_cache_dir} do not go to the nodes: name each of "
-                f"its wheels with add_python_file, or, in {requirements_file_path}, an index that nodes reach with "
+                f"set_python_requirements: the packages in {requirements_cache_dir} do not go to the nodes: name each "
+                f"of its wheels with add_python_file, or, in {requirements_file_path}, an index that nodes reach with "
                 "--index-url"
             )
         if not path.exists():
