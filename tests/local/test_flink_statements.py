@@ -15,9 +15,6 @@ from tests.support.jobs import environment
 from tests.support.whole_jobs import rows_of
 
 REFUSED = {
-    "hint_join": "joins run in one way",
-    "hint_state_ttl": "joins run in one way",
-    "hint_aggregate_ttl": "state has the time to live of the program",
     "scalar_query_correlated": "a query in an expression cannot be executed yet",
     "lateral_query": "this kind of join cannot be executed yet",
 }

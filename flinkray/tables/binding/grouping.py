@@ -16,8 +16,9 @@ from flinkray.tables.plans.expressions import (
 )
 from flinkray.tables.plans.nodes import Aggregate, GroupWindow, Project, WindowProperty, unique_names
 from flinkray.tables.syntax.expressions import Call, Expression, Row
-from flinkray.tables.syntax.queries import GroupingSets, Hint
+from flinkray.tables.syntax.queries import GroupingSets
 from flinkray.tables.types.logical import TIMESTAMP, TIMESTAMP_LTZ, TimeAttribute, TimestampType, TypeRoot
+from flinkray.types.records import Millis
 
 _PROPERTY = re.compile(r"(TUMBLE|HOP|SESSION)_(START|END|ROWTIME|PROCTIME)")
 _PROPERTY_TYPES = {
@@ -154,8 +155,8 @@ class Grouping:
 
     # -- the plan
 
-    def plan(self, source: Plan, hints: tuple[Hint, ...]) -> Aggregate:
-        """Keys and arguments as columns, and their aggregates."""
+    def plan(self, source: Plan, ttl_ms: Millis | None) -> Aggregate:
+        """Keys and arguments as columns, and their aggregates, whose state is kept for so long."""
         columns: list[BoundExpression] = list(self.keys)
 
         def place(expression: BoundExpression) -> BoundExpression:
@@ -197,7 +198,7 @@ class Grouping:
             tuple(self.sets),
             window,
             tuple(self.properties),
-            hints,
+            ttl_ms,
         )
 
 

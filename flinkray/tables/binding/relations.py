@@ -14,6 +14,7 @@ from flinkray.tables.binding.scope import Scope, ScopeColumn, scope_of
 from flinkray.tables.binding.window_functions import WINDOW_FUNCTIONS, table_argument, window_table_function
 from flinkray.tables.catalog import View
 from flinkray.tables.plans.expressions import TRUE, BoundExpression, Column, Plan, conjunction
+from flinkray.tables.plans.hints import state_ttls
 from flinkray.tables.plans.nodes import (
     Correlate,
     Join,
@@ -33,6 +34,7 @@ from flinkray.tables.syntax.expressions import Expression, Query
 from flinkray.tables.syntax.names import Name, Path
 from flinkray.tables.syntax.nodes import Node
 from flinkray.tables.types.logical import BIGINT, CollectionType, LogicalType, MapType, RowType
+from flinkray.types.records import Millis
 
 ViewBinder = Callable[[View], Plan]
 NO_COLUMNS = RowType((), nullable=False)
@@ -195,7 +197,10 @@ class RelationBinder:
         if using:
             return self._join_using(node, left, found, kind, using)
         condition = None if node.condition is None else self._condition(node.condition, scope)
-        return self._joined(Join(kind, left.plan, found.plan, condition, (), self.hints), scope)
+        return self._joined(Join(kind, left.plan, found.plan, condition, (), self._ttls(left, found)), scope)
+
+    def _ttls(self, left: Bound, right: Bound) -> tuple[Millis | None, ...]:
+        return state_ttls(self.hints, [left.scope.table_names, right.scope.table_names])
 
     def _condition(self, node: Expression, scope: Scope) -> BoundExpression:
         return ExpressionBinder(self.context, scope, self.query, "ON").condition(node)
@@ -222,7 +227,8 @@ class RelationBinder:
         pairs = [(first, Column(second.type, second.index + width)) for first, second in pairs]
         equal = [call(node, "=", pair, self.context) for pair in pairs]
         join = self._joined(
-            Join(kind, left.plan, right.plan, conjunction(equal), (), self.hints), self._beside(left, right)
+            Join(kind, left.plan, right.plan, conjunction(equal), (), self._ttls(left, right)),
+            self._beside(left, right),
         )
         types = join.plan.row_type.types
         merged: list[BoundExpression] = []
@@ -294,7 +300,8 @@ class RelationBinder:
         found = self._table(right, outer)
         scope = self._beside(left, found)
         condition = self._condition(node.condition, scope)
-        return self._joined(TemporalJoin(kind, left.plan, found.plan, time, condition, (), self.hints), scope)
+        lookups = tuple(each for each in self.hints if each.name == "LOOKUP")
+        return self._joined(TemporalJoin(kind, left.plan, found.plan, time, condition, (), lookups), scope)
 
 
 def _element_columns(element: LogicalType) -> RowType:

@@ -45,6 +45,11 @@ class Scope(Struct, frozen=True):
         )
         return Scope(self.columns + moved, self.outer)
 
+    @property
+    def table_names(self) -> frozenset[str]:
+        """The names or aliases of its tables, as hints have them."""
+        return frozenset(each.table[-1] for each in self.columns if each.table)
+
     def tables(self) -> dict[tuple[str, ...], list[ScopeColumn]]:
         """The columns of each table."""
         found: dict[tuple[str, ...], list[ScopeColumn]] = {}

@@ -17,12 +17,11 @@ from flinkray.tables.binding.scope import Scope
 from flinkray.tables.functions.registry import FUNCTIONS
 from flinkray.tables.functions.signatures import FunctionKind
 from flinkray.tables.plans.expressions import BoundExpression, Column, Constant, Plan, SortKey, WindowCall, rewritten
+from flinkray.tables.plans.hints import WrongHintError, check_hints, state_ttls
 from flinkray.tables.plans.nodes import Distinct, Filter, Limit, Project, Sort, Window, unique_names
 from flinkray.tables.syntax import queries as syntax
 from flinkray.tables.syntax.expressions import Call, Expression, Number, OrderItem, Reference, Star
 from flinkray.tables.syntax.words import CONTEXT_FUNCTIONS
-
-HIDDEN_HINTS = frozenset({"OPTIONS"})
 
 
 class Output(Struct, frozen=True):
@@ -54,7 +53,11 @@ class SelectBinder:
         source = Bound(ONE_ROW, Scope((), self.outer))
         if node.source is not None:
             relations = RelationBinder(self.context, self.query, self.view, node.hints)
-            source = relations.bind(node.source, self.outer)
+            try:
+                source = relations.bind(node.source, self.outer)
+                check_hints(node.hints, source.scope.table_names)
+            except WrongHintError as error:
+                self.context.fail(error.hint, str(error))
         aliases = tuple(item.alias.text for item in node.items if item.alias is not None)
         scope = replace(source.scope, aliases=aliases)
         inputs = ExpressionBinder(self.context, scope, self.query, "WHERE")
@@ -75,7 +78,7 @@ class SelectBinder:
             self.context.fail(ending.order_by[0], "ORDER BY of SELECT DISTINCT takes columns that are selected")
         width = len(plan.row_type.fields)
         if grouping is not None:
-            plan = grouping.plan(plan, tuple(each for each in node.hints if each.name not in HIDDEN_HINTS))
+            plan = grouping.plan(plan, *state_ttls(node.hints, [source.scope.table_names]))
             width = len(plan.row_type.fields)
             if having is not None:
                 plan = Filter(plan, numbered(having, grouping, width))

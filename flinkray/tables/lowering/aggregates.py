@@ -34,19 +34,18 @@ _EXECUTABLE = (
 
 def aggregated(plan: Aggregate, lowering: Lowering, before: bool) -> Transformation:
     """The results of each group."""
-    if plan.hints:
-        raise Unexecutable(plan, "state has the time to live of the program: SET 'table.exec.state.ttl'")
     rows, takes = plan.input.row_type, lowering.input_changes(plan, before)
     functions = checked_functions(plan, lowering, takes[0].is_insert_only)
     if plan.grouping_sets:
         return lowering.of(_expanded(plan), before)
+    ttl_ms = lowering.options.state_ttl_ms if plan.ttl_ms is None else plan.ttl_ms
     calls = [call_text(call, rows.names, functions) for call in plan.calls]
     factory = GroupAggregateFactory(
         input_rows=(rows,),
         rows=plan.row_type,
         takes=takes,
         gives=lowering.changes(plan, before),
-        state_ttl_ms=lowering.options.state_ttl_ms,
+        state_ttl_ms=ttl_ms,
         keys=plan.keys,
         calls=plan.calls,
         text=", ".join(f"{text} {call.type}" for text, call in zip(calls, plan.calls, strict=True)),
@@ -54,7 +53,7 @@ def aggregated(plan: Aggregate, lowering: Lowering, before: bool) -> Transformat
     )
     keys = ", ".join(rows.names[each] for each in plan.keys)
     description = f"[{keys}]: {', '.join(calls)}"
-    if not lowering.options.state_ttl_ms and not lowering.options.is_batch:
+    if not ttl_ms and not lowering.options.is_batch:
         _warn_of_growth(plan, description, takes[0].is_insert_only)
     if not _has_local_phase(plan, takes[0].is_insert_only, lowering.options.phases):
         return lowering.operator("GroupAggregate", description, plan, factory, [plan.keys], before)

@@ -51,15 +51,15 @@ from flinkray.transformations.transformation import (
 
 def joined(plan: Join, lowering: Lowering, before: bool) -> Transformation:
     """All pairs of two tables. A join without keys brings all rows to one subtask."""
-    if plan.hints or is_window_join(plan):
-        raise Unexecutable(plan, _HINTS if plan.hints else "")
+    if is_window_join(plan):
+        raise Unexecutable(plan)
     interval = _interval(plan, lowering, before)
     if interval is not None:
         return interval
     if plan.is_null_aware:
         plan = _without_open_answers(plan)
     inputs = (plan.left.row_type, plan.right.row_type)
-    ttl = lowering.options.state_ttl_ms
+    ttls = [lowering.options.state_ttl_ms if each is None else each for each in plan.ttls_ms or (None, None)]
     factory = RegularJoinFactory(
         input_rows=inputs,
         rows=plan.row_type,
@@ -69,13 +69,10 @@ def joined(plan: Join, lowering: Lowering, before: bool) -> Transformation:
         keys=plan.keys,
         condition=plan.condition,
         unique=(_unique(plan, 0), _unique(plan, 1)),
-        input_ttls_ms=(ttl, ttl),
+        input_ttls_ms=(ttls[0], ttls[1]),
     )
     keys = [[pair[side] for pair in plan.keys] for side in (0, 1)]
     return lowering.operator("Join", _description(plan), plan, factory, keys, before)
-
-
-_HINTS = "joins run in one way, and with the time to live of the program ('table.exec.state.ttl'): leave it out"
 
 
 def _interval(plan: Join, lowering: Lowering, before: bool) -> Transformation | None:
@@ -105,7 +102,9 @@ def _interval(plan: Join, lowering: Lowering, before: bool) -> Transformation | 
 def as_of(plan: TemporalJoin, lowering: Lowering, before: bool) -> Transformation:
     """Rows of the left with the version of the right at their event time: the right's rowtime attribute says from when
     on a row is, and the join key tells its rows apart."""
-    if plan.hints or not isinstance(plan.time, Column):
+    if plan.hints:
+        raise Unexecutable(plan, "rows are looked up many at a time, and tried again by the connector; leave it out")
+    if not isinstance(plan.time, Column):
         raise Unexecutable(plan)
     if not is_rowtime(plan.time.type):
         return _looked_up(plan, lowering, before)

@@ -16,7 +16,7 @@ from flinkray.tables.syntax import queries as syntax
 from flinkray.tables.syntax.nodes import Node
 
 _GROUPS = (nodes.Aggregate, nodes.Distinct)
-_HINTED = (nodes.Scan, nodes.Join, nodes.Aggregate)
+_HINTED = (nodes.Scan, nodes.TemporalJoin)
 _RANKS = (nodes.Window, nodes.Rank, nodes.Deduplicate)
 _JOINS = (nodes.Join, nodes.TemporalJoin, nodes.Correlate, nodes.TableFunctionCall)
 

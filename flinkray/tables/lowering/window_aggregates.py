@@ -87,7 +87,7 @@ class _Windowed(Struct, frozen=True):
 def window_aggregate(plan: Aggregate, lowering: Lowering) -> Transformation:
     """A row for each key and window, once the window has ended."""
     found = _of_group_window(plan) or _of_table_function(plan) or _of_windowed_rows(plan)
-    if found is None or plan.hints:
+    if found is None:
         raise Unexecutable(plan)
     try:
         calls = WindowCalls(plan, found.rows.columns)

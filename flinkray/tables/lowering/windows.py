@@ -90,8 +90,8 @@ def window_rank(plan: Rank | Deduplicate, lowering: Lowering, before: bool) -> T
 
 def window_join(plan: Join, lowering: Lowering, before: bool) -> Transformation:
     """Pairs of rows of the same window."""
-    if plan.is_null_aware or plan.hints:
-        raise Unexecutable(plan, "in windows, write NOT EXISTS instead of NOT IN" if plan.is_null_aware else "")
+    if plan.is_null_aware:
+        raise Unexecutable(plan, "in windows, write NOT EXISTS instead of NOT IN")
     left, right = _windows(plan, 0), _windows(plan, 1)
     factory = WindowJoinFactory(
         input_rows=(plan.left.row_type, plan.right.row_type),

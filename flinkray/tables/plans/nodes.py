@@ -20,6 +20,7 @@ from flinkray.tables.plans.expressions import (
 from flinkray.tables.plans.tables import Table
 from flinkray.tables.syntax.queries import Hint
 from flinkray.tables.types.logical import INT, LogicalType, RowField, RowType
+from flinkray.types.records import Millis
 
 
 def row_type(names: Sequence[str], types: Sequence[LogicalType]) -> RowType:
@@ -170,7 +171,8 @@ class Aggregate(SingleInput, frozen=True):
     grouping_sets: tuple[tuple[int, ...], ...] = ()
     window: GroupWindow | None = None
     properties: tuple[WindowProperty, ...] = ()
-    hints: tuple[Hint, ...] = ()
+    ttl_ms: Millis | None = None
+    """How long a group is kept that gets no rows; None: as long as the program says."""
 
     @property
     def row_type(self) -> RowType:
@@ -340,7 +342,8 @@ class Join(Joining, frozen=True):
 
     condition: BoundExpression | None = None
     keys: tuple[tuple[int, int], ...] = ()
-    hints: tuple[Hint, ...] = ()
+    ttls_ms: tuple[Millis | None, ...] = ()
+    """How long rows of each input are kept; None, or nothing at all: as long as the program says."""
     is_null_aware: bool = False
 
 

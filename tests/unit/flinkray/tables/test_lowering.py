@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 import pyarrow as pa
 import pytest
 
@@ -9,7 +11,8 @@ from flinkray.errors import InvalidProgramError, SqlError, SqlUnsupportedError, 
 from flinkray.tables.lowering.contract import TableOptions
 from flinkray.tables.lowering.queries import Stream, planned
 from flinkray.transformations.operator_factories import AsChangelogFactory, CalcFactory, DropFactory
-from flinkray.transformations.table_factories import RankFactory
+from flinkray.transformations.table_factories import GroupAggregateFactory, RankFactory
+from flinkray.transformations.table_join_factories import RegularJoinFactory
 from flinkray.transformations.transformation import (
     PhysicalTransformation,
     Transformation,
@@ -19,6 +22,7 @@ from flinkray.transformations.transformation import (
 from flinkray.types.changelogs import INSERTS, Changes
 from flinkray.types.records import Kind, Millis, RecordType
 
+F = TypeVar("F")
 SCHEMA = pa.schema({"id": pa.int64(), "cents": pa.int32(), "list": pa.list_(pa.int64())})
 
 
@@ -256,3 +260,54 @@ def test_streams_whose_columns_sql_cannot_know_are_refused_by_name() -> None:
         planned("SELECT 1", {"orders": stream(pa.schema({"value": pa.binary()}), Kind.OBJECT)})
     with pytest.raises(InvalidProgramError, match="column 'd' of stream 'orders': SQL has no type for"):
         planned("SELECT 1", {"orders": stream(pa.schema({"d": pa.decimal256(50, 2)}))})
+
+
+def upwards(transformation: Transformation, factory: type[F]) -> F:
+    """The nearest factory of that type."""
+    found = next(each for each in upstream_of(transformation) if isinstance(getattr(each, "factory", None), factory))
+    assert isinstance(found, PhysicalTransformation)
+    assert isinstance(found.factory, factory)
+    return found.factory
+
+
+def test_hints_say_how_long_the_state_of_each_table_is_kept() -> None:
+    options, tables = TableOptions(state_ttl_ms=Millis(7)), {name: stream() for name in ("orders", "more")}
+
+    def ttls(hint: str, sql: str) -> tuple[int, int]:
+        transformation, _ = planned(sql.replace("SELECT", f"SELECT /*+ {hint} */", 1), tables, options)
+        return upwards(transformation, RegularJoinFactory).input_ttls_ms
+
+    joined = "SELECT o.id FROM orders AS o JOIN more ON o.id = more.id"
+    assert ttls("STATE_TTL('o' = '1 d', 'more' = '0')", joined) == (86_400_000, 0)
+    assert ttls("STATE_TTL('more' = '2 s')", joined) == (7, 2_000)
+    assert ttls("BROADCAST(o)", joined) == (7, 7)
+    both = "SELECT o.id FROM orders AS o JOIN more ON o.id = more.id JOIN orders AS p ON p.id = o.id"
+    assert ttls("STATE_TTL('o' = '1 s', 'p' = '3 s')", both) == (7, 3_000), "what is joined has no name of its own"
+    grouped = "SELECT /*+ STATE_TTL('orders' = '5 s') */ id, COUNT(*) FROM orders GROUP BY id"
+    assert upwards(planned(grouped, tables, options)[0], GroupAggregateFactory).state_ttl_ms == 5_000
+
+
+@pytest.mark.parametrize(
+    ("hint", "message"),
+    [
+        ("STATE_TTL('other' = '1 d')", "STATE_TTL names 'other', which is no table in FROM; tables: o, orders"),
+        (
+            "STATE_TTL('o' = 'long')",
+            "STATE_TTL of 'o': cannot read 'long' as a duration; write for example '500 ms', '10 s', '5 min', '1 h'",
+        ),
+        ("STATE_TTL(o)", "STATE_TTL takes a table and a duration, 'orders' = '1 d', not 'o'"),
+        ("BROADCAST(other)", "BROADCAST names 'other', which is no table in FROM; tables: o, orders"),
+    ],
+)
+def test_hints_that_mean_nothing_are_refused_where_they_stand(hint: str, message: str) -> None:
+    sql = f"SELECT /*+ {hint} */ o.id FROM orders AS o JOIN orders ON o.id = orders.id"
+    with pytest.raises(SqlValidationError) as caught:
+        planned(sql, {"orders": stream()})
+    assert (caught.value.message, sql[caught.value.start : caught.value.end]) == (message, hint)
+
+
+def test_a_hint_that_has_no_effect_is_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    planned("SELECT /*+ NEST_LOOP(orders) */ id FROM orders", {"orders": stream()})
+    assert [record.getMessage() for record in caplog.records] == [
+        "the hint NEST_LOOP has no effect: tables are joined in one way"
+    ]
