@@ -1,4 +1,4 @@
-"""L1, S1, M1, C1 and K1: what is measured of flinkray alone, each run in processes of its own."""
+"""L1, S1, M1, C1, R1 and K1: what is measured of flinkray alone, each run in processes of its own."""
 
 from __future__ import annotations
 
@@ -14,12 +14,14 @@ from benchmarks.workloads import c1, l1
 
 LATENCY_SECONDS = 15
 MEMORY_ROWS = 20_000_000
+LOAD_ROWS = 200_000_000
 STATE_KEYS = (1_000_000, 5_000_000, 20_000_000)
 SPECIAL = {
     "L1": "latency from a row's making to the sink: p50, p99, p99.9",
     "S1": "from execute() to the first result, with and without a running Ray",
     "C1": "calls that take the same time for any number of rows: rows a second, and how long checkpoints take",
     "M1": "peak memory of the process tree and of the object store while W2d runs into a slow sink",
+    "R1": "W2d with and without 200 requests a second to its REST server: what it loses, and how long answers take",
     "K1": "keyed state in rocksdb between checkpoints, with 1, 5 and 20 million keys; --rows: with so many keys",
 }
 Values = dict[str, list[float]]
@@ -27,7 +29,7 @@ Values = dict[str, list[float]]
 
 
 def measure(workload: str, target: str, settings: Settings, tell: Callable[[str], None]) -> list[Figures]:
-    measures = {"L1": _latency, "S1": _start_up, "M1": _memory, "C1": _calls, "K1": _state}
+    measures = {"L1": _latency, "S1": _start_up, "M1": _memory, "C1": _calls, "K1": _state, "R1": _load}
     return measures[workload](target, settings, tell)
 
 
@@ -67,6 +69,12 @@ def _state(_target: str, settings: Settings, tell: Callable[[str], None]) -> lis
         values = _runs("k1", "local", ["--keys", keys], settings, tell)
         figures += _figures("K1", f"{keys:,} keys", "", keys, 1, values)
     return figures
+
+
+def _load(target: str, settings: Settings, tell: Callable[[str], None]) -> list[Figures]:
+    rows = settings.rows or LOAD_ROWS
+    arguments = ["--parallelism", settings.parallelism, "--rows", rows]
+    return _figures("R1", target, "", rows, settings.parallelism, _runs("r1", target, arguments, settings, tell))
 
 
 def _runs(

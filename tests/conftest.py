@@ -29,6 +29,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("simulation")
     group.addoption("--seeds", type=int, help="how many seeds each simulation runs with")
     group.addoption("--seed", type=int, help="the one seed that simulations run with")
+    parser.getgroup("rest").addoption("--requests", type=int, default=200, help="how many wrong requests a server gets")
     parser.getgroup("recovery").addoption("--recovery", action="store_true", help="run tests that are marked recovery")
     parser.getgroup("pyflink").addoption("--pyflink", action="store_true", help="run tests that are marked pyflink")
 

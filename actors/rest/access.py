@@ -67,7 +67,7 @@ class Access(Struct, frozen=True):
                 "show the token that `ray get-auth-token` prints, as `Authorization: Bearer <token>` or in the cookie "
                 f"{COOKIE!r}",
             )
-        if not hmac.compare_digest(shown.encode(), self.token.encode()):
+        if not hmac.compare_digest(shown.encode("utf-8", "surrogatepass"), self.token.encode()):
             raise Refusal(403, "that is not the token of this cluster, which `ray get-auth-token` prints there")
 
     def _check_host(self, host: str) -> None:

@@ -13,7 +13,7 @@ from functools import partial
 from importlib import import_module
 from typing import Any, Protocol
 
-from actors.rest.service import LARGEST_BODY, Request, Response
+from actors.rest.service import LARGEST_BODY, Request, Response, refused
 from actors.rest.tls_site import TlsSite
 from flinkray.errors import ConfigurationError
 from flinkray.extras import import_package
@@ -22,6 +22,9 @@ log = logging.getLogger(__name__)
 
 # So many requests are answered at the same time; others wait. Each may ask masters, and wait for them.
 _THREADS = 8
+
+# A client that promises a body and does not send it must not keep its connection for ever.
+_BODY_TIMEOUT_S = 30.0
 
 _START_TIMEOUT_S = 30.0
 _STOP_TIMEOUT_S = 5.0
@@ -112,7 +115,7 @@ class RestServer:
             self._loop.close()
 
     async def _serve(self, ports: Sequence[int], started: Future[int]) -> None:
-        server = self._web.Server(self._handle, access_log=None)
+        server = self._web.Server(self._handle, access_log=None, logger=_http_log())
         runner = self._web.ServerRunner(server, shutdown_timeout=1.0)
         await runner.setup()
         tls_site = None if self._tls is None else TlsSite(server, self._tls)
@@ -140,15 +143,23 @@ class RestServer:
         raise ConfigurationError(f"the REST server cannot listen on {self._address}, port {tried}: {failure}")
 
     async def _handle(self, request: Any) -> Any:
+        try:
+            body = await _body_of(request)
+        except TimeoutError:
+            return self._response(refused(408, f"the body did not come within {_BODY_TIMEOUT_S:.0f} s"))
+        except self._web.RequestPayloadError as error:
+            return self._response(refused(400, f"the body cannot be read: {error}"))
         asked = Request(
             method=request.method,
             path=request.rel_url.raw_path,
             query=request.rel_url.raw_query_string,
             headers={name.lower(): value for name, value in request.headers.items()},
-            body=await _body_of(request),
+            body=body,
             scheme=request.scheme,
         )
-        answer: Response = await self._loop.run_in_executor(self._pool, partial(self._service.answer, asked))
+        return self._response(await self._loop.run_in_executor(self._pool, partial(self._service.answer, asked)))
+
+    def _response(self, answer: Response) -> Any:
         return self._web.Response(
             status=answer.status,
             body=answer.body,
@@ -158,9 +169,23 @@ class RestServer:
         )
 
 
+def _http_log() -> logging.Logger:
+    """The log of what speaks HTTP. A client that sends what is no HTTP, or goes away, is no error of this server."""
+    found = logging.getLogger(f"{__name__}.http")
+    wrong = (import_module("aiohttp.http_exceptions").HttpProcessingError, ConnectionError)
+    if not found.filters:
+        found.addFilter(lambda record: not (record.exc_info and isinstance(record.exc_info[1], wrong)))
+    return found
+
+
 async def _body_of(request: Any) -> bytes:
-    """The body; of one that is too large as much as shows that."""
+    """The body; of one that is too large as much as shows that.
+
+    Raises:
+        TimeoutError: not all of it comes in time.
+    """
     body = b""
-    while len(body) <= LARGEST_BODY and (piece := await request.content.read(LARGEST_BODY)):
-        body += piece
+    async with asyncio.timeout(_BODY_TIMEOUT_S):
+        while len(body) <= LARGEST_BODY and (piece := await request.content.read(LARGEST_BODY)):
+            body += piece
     return body

@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from actors.rest.access import Access
+from actors.rest.answers.encoding import encoded
 from actors.rest.asking.call import Call
 from actors.rest.asking.refusals import Refusal, refusal_of
 from actors.rest.files import page_files
@@ -24,8 +25,6 @@ PLAIN = "text/plain"
 
 # What changes something is described in some bytes; more is no request.
 LARGEST_BODY = 64 * 1024
-
-_encode = msgspec.json.Encoder().encode
 
 
 class Request(Struct, frozen=True):
@@ -72,16 +71,16 @@ class Service:
             return self._answer(request)
         except NoSuchRoute as error:
             if not error.methods:
-                return _refused(404, f"nothing is served at {request.path!r}; /openapi.json has what is")
+                return refused(404, f"nothing is served at {request.path!r}; /openapi.json has what is")
             allowed = ", ".join(sorted(error.methods))
             text = f"{request.method} is not served at {request.path!r}, which takes {allowed}"
-            return _refused(405, text, {"Allow": allowed})
+            return refused(405, text, {"Allow": allowed})
         except Exception as error:
             refusal = refusal_of(error)
             if refusal is None:
                 log.exception("%s %s failed", request.method, request.path)
-                return _refused(500, f"this server failed: {type(error).__name__}; its log says more")
-            return _refused(refusal.status, refusal.reason)
+                return refused(500, f"this server failed: {type(error).__name__}; its log says more")
+            return refused(refusal.status, refusal.reason)
 
     def _answer(self, request: Request) -> Response:
         method = "GET" if request.method == "HEAD" else request.method
@@ -103,8 +102,8 @@ class Service:
         )
         found = self._handlers[route.handler](call)
         if route.answer is TEXT:
-            return Response(route.status, found.encode(), PLAIN)
-        return Response(route.status, _encode(found))
+            return Response(route.status, found.encode("utf-8", "replace"), PLAIN)
+        return Response(route.status, encoded(found))
 
 
 def _query(text: str) -> Mapping[str, Sequence[str]]:
@@ -125,5 +124,6 @@ def _body(route: Route, body: bytes) -> Any:
         raise Refusal(400, f"the body is no {route.body.__name__}: {error}") from error
 
 
-def _refused(status: int, reason: str, headers: Mapping[str, str] | None = None) -> Response:
-    return Response(status, _encode(ErrorBody(errors=[reason])), headers=headers or {})
+def refused(status: int, reason: str, headers: Mapping[str, str] | None = None) -> Response:
+    """An answer that says why there is none."""
+    return Response(status, encoded(ErrorBody(errors=[reason])), headers=headers or {})

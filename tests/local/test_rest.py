@@ -53,17 +53,21 @@ class FailsWhenAsked(MapFunction):
 class RunningJob:
     """A job, and the client of its REST server."""
 
-    def __init__(self, client: JobClient, url: str) -> None:
+    def __init__(self, client: JobClient, url: str, token: str = "") -> None:
         self.client = client
-        self.http = RestClient(url)
+        self.http = RestClient(url, token)
         self.path = f"/jobs/{client.job_id}"
 
     def vertices(self) -> list[str]:
         return [vertex["id"] for vertex in self.http.get(self.path).value["vertices"]]
 
 
-def start(directory: Path, **options: Any) -> RunningJob:
-    """A job of two vertices that runs until somebody ends it."""
+def start(directory: Path, *, token: str = "", **options: Any) -> RunningJob:
+    """A job of two vertices that runs until somebody ends it.
+
+    Args:
+        token: what its server asks for; empty: for nothing.
+    """
     settings = {
         "rest.port": 0,
         "web.refresh-interval": "1 ms",
@@ -80,9 +84,10 @@ def start(directory: Path, **options: Any) -> RunningJob:
     failing = numbers.map(FailsWhenAsked(directory / "fail"))
     failing.key_by(lambda row: row[0] % 7).reduce(lambda one, _: one).filter(lambda _: False).print()
     with pytest.MonkeyPatch.context() as patch:
-        patch.delenv("RAY_AUTH_MODE", raising=False)  # as set by Ray, where it was started in this process before
+        patch.setenv("RAY_AUTH_MODE", "token" if token else "")  # Ray sets it where it was started in this process
+        patch.setenv("RAY_AUTH_TOKEN", token)
         client = env.execute_async("rest")
-    return RunningJob(client, client.web_url)
+    return RunningJob(client, client.web_url, token)
 
 
 def end(job: RunningJob) -> None:

@@ -15,6 +15,7 @@ from actors.client.session import list_clusters, start_session, stop_session
 from actors.rest.starting import ray_token
 from flinkray import Configuration, DataGenSource, DiscardSink, SequenceField, WatermarkStrategy
 from tests.support.jobs import environment
+from tests.support.listening import addresses_of_port
 from tests.support.rest import RestClient
 from tests.support.waiting import eventually
 
@@ -45,6 +46,7 @@ def test_a_session_serves_its_jobs_as_a_server_from_outside_does_and_ends_its_ow
     token = ray_token(os.environ) if os.environ.get("RAY_AUTH_MODE") == "token" else ""
     session = RestClient(url, token)
     try:
+        assert addresses_of_port(int(url.rpartition(":")[2])) == {"127.0.0.1"}
         assert RestClient(url).get("/config").status == (401 if token else 200)
         options = {
             "flinkray.cluster-id": "served",

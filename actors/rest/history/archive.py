@@ -6,7 +6,6 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import msgspec
 from msgspec import Struct
 
 from actors.protocol.client_requests import (
@@ -18,6 +17,7 @@ from actors.protocol.client_requests import (
 )
 from actors.protocol.control_messages import JobDetails
 from actors.protocol.ports import Address, Host
+from actors.rest.answers.encoding import encoded
 from actors.rest.asking.call import Call
 from actors.rest.asking.masters import Masters, OneCluster
 from actors.rest.asking.refusals import Refusal
@@ -25,8 +25,6 @@ from actors.rest.handlers.clusters import ClusterHandlers
 from actors.rest.handlers.jobs import JobHandlers
 from actors.rest.handlers.vertices import VertexHandlers
 from flinkray.rest.routes import ROUTES, find
-
-_encode = msgspec.json.Encoder().encode
 
 
 class Entry(Struct, frozen=True):
@@ -72,7 +70,7 @@ def _archive(handlers: tuple[object, ...], paths: Iterator[str]) -> Archive:
             found = handler(Call(parameters=parameters))
         except Refusal:
             continue  # such as the part of a vertex in a checkpoint that it had finished before
-        entries.append(Entry(path, _encode(found).decode()))
+        entries.append(Entry(path, encoded(found).decode()))
     return Archive(entries)
 
 

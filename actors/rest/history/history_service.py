@@ -6,9 +6,8 @@ import logging
 from collections import Counter
 from typing import Any
 
-import msgspec
-
 from actors.rest.access import Access
+from actors.rest.answers.encoding import encoded
 from actors.rest.asking.refusals import Refusal
 from actors.rest.files import page_files
 from actors.rest.handlers.clusters import REVISION, configuration_of
@@ -17,8 +16,6 @@ from actors.rest.service import Request, Response
 from flinkray.rest.cluster import ClusterOverview, ErrorBody
 
 log = logging.getLogger(__name__)
-
-_encode = msgspec.json.Encoder().encode
 
 
 class HistoryService:
@@ -41,25 +38,25 @@ class HistoryService:
             self._access.check(request.method, request.headers, is_write=False, has_body=False)
             return Response(200, self._body(request.path.removeprefix("/v1")))
         except Refusal as refusal:
-            return Response(refusal.status, _encode(ErrorBody(errors=[refusal.reason])))
+            return Response(refusal.status, encoded(ErrorBody(errors=[refusal.reason])))
         except Exception as error:
             log.exception("%s failed", request.path)
             text = f"this server failed: {type(error).__name__}; its log says more"
-            return Response(500, _encode(ErrorBody(errors=[text])))
+            return Response(500, encoded(ErrorBody(errors=[text])))
 
     def _body(self, path: str) -> bytes:
         match path:
             case "/config":
-                return _encode(configuration_of(self._version, self._refresh_ms, is_history=True))
+                return encoded(configuration_of(self._version, self._refresh_ms, is_history=True))
             case "/overview":
-                return _encode(self._overview())
+                return encoded(self._overview())
             case "/jobs/overview":
-                return _encode({"jobs": self._archives.listed(JOBS)})
+                return encoded({"jobs": self._archives.listed(JOBS)})
             case "/jobs":
                 jobs = [{"id": job["jid"], "status": job["state"]} for job in self._archives.listed(JOBS)]
-                return _encode({"jobs": jobs})
+                return encoded({"jobs": jobs})
             case "/applications/overview":
-                return _encode({"applications": self._archives.listed(APPLICATIONS)})
+                return encoded({"applications": self._archives.listed(APPLICATIONS)})
         found = self._archives.find(path)
         if found is None and path.startswith("/jobs/") and path.endswith("/metrics"):
             return b"[]"  # as of a job that runs and has none of the names: figures over time are not kept

@@ -64,6 +64,7 @@ def test_who_shows_the_token_is_answered_whatever_it_calls_the_server(headers: d
         ({"authorization": "Bearer t0ke"}, 403),
         ({"authorization": "Bearer t0kenn"}, 403),
         ({"authorization": "Bearer t\xf6ken"}, 403),
+        ({"authorization": "Bearer t\udcf6ken"}, 403),  # a byte that is no UTF-8
         # Who shows a wrong one as a header is not let in by a browser's cookie.
         ({"authorization": "Bearer wrong", "cookie": f"{COOKIE}=t0ken"}, 403),
     ],

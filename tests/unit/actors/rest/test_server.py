@@ -82,11 +82,32 @@ def test_head_is_answered_as_get_without_the_body(server: RestServer) -> None:
     assert (answer.status, answer.text) == (200, "")
 
 
-def test_what_is_no_http_harms_nothing(server: RestServer) -> None:
+POST = b"POST /jobs/0/stop HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nConnection: close\r\n"
+
+
+@pytest.mark.parametrize(
+    ("sent", "status"),
+    [
+        (b"\x16\x03\x01 not HTTP\r\n\r\n", b"400"),
+        (POST + b"Transfer-Encoding: chunked\r\n\r\nno size\r\n", b"400"),
+        (POST + b"Content-Length: 100\r\n\r\n{", b"408"),
+    ],
+)
+def test_what_is_no_http_harms_nothing_and_is_no_error_of_the_server(
+    server: RestServer,
+    sent: bytes,
+    status: bytes,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("actors.rest.server._BODY_TIMEOUT_S", 0.02)
     with socket.create_connection(("127.0.0.1", server.port), timeout=10) as connection:
-        connection.sendall(b"\x16\x03\x01 not HTTP\r\n\r\n")
-        connection.recv(100)
+        connection.sendall(sent)
+        assert connection.recv(100).split()[1] == status
+    with socket.create_connection(("127.0.0.1", server.port), timeout=10) as connection:
+        connection.sendall(sent[:-1])  # and goes away
     assert RestClient(server.url).get("/jobs").status == 200
+    assert caplog.records == []
 
 
 def test_closing_twice_is_closing_once_and_leaves_no_thread() -> None:

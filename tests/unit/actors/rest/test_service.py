@@ -93,3 +93,10 @@ def test_only_digits_are_a_number(text: str) -> None:
     call = Call({"checkpointid": text})
     with pytest.raises(Exception, match="whole number"):
         number(call)
+
+
+def test_names_that_are_no_utf_8_are_answered_all_the_same() -> None:
+    service = service_of(plan=lambda _: {"name": "\udc80 \xfc"}, job_log=lambda _: "\udc80")
+    assert json.loads(ask(service, "/jobs/j/plan").body) == {"name": "\udc80 \xfc"}
+    assert ask(service, "/jobs/j/logs").body == b"?"
+    assert ask(service, "/\udc80").status == 404
