@@ -13,7 +13,7 @@ ARGS ?=
 FAST := not ray and not spark and not kafka and not postgres and not redis
 SEEDS ?= 50
 
-.PHONY: setup pipeline orders test test-fast simulate recovery flink-ui bench nexmark docs compat compat-oldest compat-newest wheel lint format types check clean
+.PHONY: setup pipeline orders test test-fast simulate recovery flink-ui page bench nexmark docs compat compat-oldest compat-newest wheel lint format types check clean
 
 setup: $(INSTALLED)
 
@@ -60,6 +60,15 @@ flink-ui: setup
 		jar.extractall('$(FLINK_UI)', [name for name in jar.namelist() if name.startswith('web/')])"
 	PYTHONPATH=.:$(FLINK_UI)/packages $(BIN)/python -m tests.flink_ui.drive \
 		--page $(FLINK_UI)/web --pictures $(FLINK_UI)/pictures $(ARGS)
+
+# Every view of our own page, seen by axe-core (npm) in Chromium, with pictures. ARGS="--target ray": on Ray, whose masters
+# are killed meanwhile.
+PAGE := build/page
+page: setup
+	test -d $(PAGE)/packages || $(BIN)/python -m pip install --quiet --target $(PAGE)/packages "playwright>=1.50,<2"
+	test -f $(PAGE)/axe.js || (cd $(PAGE) && npm pack --silent axe-core@4.14.1 && \
+		tar --extract --gzip --strip-components 1 --file axe-core-4.14.1.tgz package/axe.min.js && mv axe.min.js axe.js)
+	PYTHONPATH=.:$(PAGE)/packages $(BIN)/python -m tests.page.drive --axe $(PAGE)/axe.js --pictures $(PAGE)/pictures $(ARGS)
 
 # Against other engines on the same work, each in a virtual environment of its own under .bench/; takes hours.
 bench: setup

@@ -106,6 +106,11 @@ class Dashboard:
             print(line, file=self._report, flush=True)
 
 
+def chromium() -> str | None:
+    """The browser of this machine; None: Playwright's own."""
+    return shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+
+
 def token() -> str:
     """What the server asks for; versions of Ray differ in whether a cluster wants a token that nobody has asked for."""
     return ray_token(os.environ) if os.environ.get("RAY_AUTH_MODE") == "token" else ""
@@ -259,9 +264,8 @@ def main() -> int:
     parser.add_argument("--target", default="local", help="what the job runs on")
     options = parser.parse_args()
     options.pictures.mkdir(parents=True, exist_ok=True)
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     with prints_to(options.pictures) as report, sync_playwright() as running, failed_once(options.target) as client:
-        browser = running.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        browser = running.chromium.launch(executable_path=chromium(), args=["--no-sandbox"])
         dashboard = Dashboard(browser, client.web_url, options.page, options.pictures, report)
         look_at_everything(dashboard, client, options.target == "local")
         cancel(dashboard, client)

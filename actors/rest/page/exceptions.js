@@ -41,7 +41,7 @@ function FailureOf({ entry, isOpen }) {
       ${entry.failureLabels.type && html`. It is a matter of ${MATTERS[entry.failureLabels.type] || entry.failureLabels.type}.`}
     </p>
     ${traceback && html`<pre tabindex="0" aria-label="Traceback">${traceback}</pre>`}
-    ${concurrent.length > 0 && html`<h3>At the same time</h3><${FailureList} entries=${concurrent} isClosed />`}
+    ${concurrent.length > 0 && html`<h2>At the same time</h2><${FailureList} entries=${concurrent} isClosed />`}
   </details>`;
 }
 

@@ -189,7 +189,6 @@ function Box({ job, box, vertex, rates, isOpen }) {
     href=${href}
     style=${position}
     aria-expanded=${isOpen ? "true" : "false"}
-    aria-label=${`${vertex.name}: ${vertex.status}, busy ${percent(rates.busy)}, back-pressured ${percent(rates.backPressured)}`}
   >
     <span class="head"><b>${shown[0]?.name || vertex.name}</b></span>
     <span class="state"><${Status} is=${vertex.status} /> <span>× ${vertex.parallelism}</span></span>
@@ -199,7 +198,8 @@ function Box({ job, box, vertex, rates, isOpen }) {
     </ul>
     <span class="foot">
       <span class="rows">in ${count(metrics["read-records"])} · out ${count(metrics["write-records"])} rows</span>
-      <${Share} of=${rates.busy} kind="busy" /><${Share} of=${rates.backPressured} kind="pressed" />
+      <${Share} of=${rates.busy} kind="busy" label="busy" />
+      <${Share} of=${rates.backPressured} kind="pressed" label="back-pressured" />
     </span>
   </a>`;
 }

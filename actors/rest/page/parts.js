@@ -19,10 +19,10 @@ export function Trouble({ of }) {
   return of.value === undefined ? html`<p class="waiting" role="status">Loading …</p>` : null;
 }
 
-/** A share between 0 and 1 as a bar with its number. */
-export const Share = ({ of, kind }) =>
+/** A share between 0 and 1 as a bar with its number. label: of what, where nothing beside it says so but its colour. */
+export const Share = ({ of, kind, label }) =>
   html`<span class="share ${kind}"
-    ><span class="bar"><span style=${{ width: `${Math.min(1, Math.max(0, of || 0)) * 100}%` }}></span></span
+    >${label && html`<span class="unseen">${label} </span>`}<span class="bar"><span style=${{ width: `${Math.min(1, Math.max(0, of || 0)) * 100}%` }}></span></span
     ><span class="number">${percent(of)}</span></span
   >`;
 
