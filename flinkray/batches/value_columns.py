@@ -23,6 +23,7 @@ import pyarrow as pa
 
 from flinkray.batches.numpy_arrays import as_numpy, from_numpy
 from flinkray.batches.object_columns import object_values, pickled_array
+from flinkray.errors import TypeMismatchError
 from flinkray.types.nested import contains
 from flinkray.types.object_type import ObjectType
 from flinkray.types.rows import Row, row_class
@@ -432,7 +433,21 @@ _UNHOLDABLE: dict[str, Callable[[Any], bool]] = {
 
 
 def to_values(array: pa.Array) -> list[Any]:
-    """The column's values as Python objects; nulls are None."""
+    """The column's values as Python objects; nulls are None.
+
+    Raises:
+        TypeMismatchError: a time or date with a zone, or in days, is one that Python's own do not hold.
+    """
+    try:
+        return _values(array)
+    except OverflowError as error:  # which names neither type nor way out
+        raise TypeMismatchError(
+            f"a value of type {array.type} is outside of what Python's times and dates hold, the years 1 to 9999: "
+            "filter such rows out before, or cast the column to int64"
+        ) from error
+
+
+def _values(array: pa.Array) -> list[Any]:
     arrow_type = array.type
     if array.null_count == 0 and (
         pa.types.is_integer(arrow_type) or pa.types.is_floating(arrow_type) or _is_python_time(arrow_type)

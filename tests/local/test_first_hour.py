@@ -5,10 +5,12 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from flinkray import (
@@ -32,9 +34,10 @@ from flinkray import (
     col,
     struct,
 )
+from flinkray.batches.value_columns import to_values
 from flinkray.connectors.discard.sink import DiscardSink
 from flinkray.progress import ProgramUse
-from flinkray.testing import KeyedHarness
+from flinkray.testing import KeyedHarness, OneInputHarness
 from tests.support.whole_jobs import ONE_ROW_BATCHES, rows, timed
 
 WINDOWS = TumblingEventTimeWindows.of(10)
@@ -146,6 +149,40 @@ def test_harnesses_say_what_their_functions_lack() -> None:
 def test_text_that_is_no_unicode_says_where_such_text_comes_from(env: StreamExecutionEnvironment) -> None:
     with pytest.raises(TypeMismatchError, match=r"lone surrogate.*encode\('utf-8', 'replace'\)"):
         env.from_collection(["\ud800"])
+
+
+@pytest.mark.parametrize(
+    ("value", "assigner", "message"),
+    [
+        ("2024-05-01", "t", r"Cast it, as in with_timestamp_assigner\(col\('t'\)\.cast\('timestamp\[us\]'\)\)"),
+        (1.5e12, "t", r"with_timestamp_assigner\(col\('t'\)\.cast\('int64'\)\)"),
+        (datetime(2024, 5, 1), lambda row, _: row.t, "name the column in place of a function"),
+        (1.5, lambda row, _: row.t, r"not 1\.5 \(float\); return int\(\.\.\.\) of it"),
+    ],
+    ids=["text", "a float", "a datetime of a function", "a float of a function"],
+)
+def test_event_times_of_another_type_say_what_makes_them_times(value: Any, assigner: Any, message: str) -> None:
+    strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(assigner)
+    build = partial(DataStream.assign_timestamps_and_watermarks, strategy=strategy)
+    with OneInputHarness.of(build) as harness, pytest.raises(TypeMismatchError, match=message):
+        harness.process({"t": value})
+
+
+def test_values_that_python_cannot_hold_are_named_and_none_is_changed() -> None:
+    far = {
+        pa.timestamp("ms", "Asia/Tokyo"): 253_402_300_799_999,  # after the year 9999 there
+        pa.date32(): 2**31 - 1,
+        pa.duration("s"): 2**62,
+    }
+    for arrow_type, value in far.items():
+        with pytest.raises(TypeMismatchError, match="the years 1 to 9999: filter such rows out"):
+            to_values(pa.array([value], arrow_type))
+    for batch_format in ("pandas", "numpy"):
+        build = partial(DataStream.map_batches, function=lambda batch: batch, batch_format=batch_format)
+        with OneInputHarness.of(build) as harness:
+            harness.process_batch([{"n": None}, {"n": 2**53}])
+            with pytest.raises(TypeMismatchError, match=r"column 'n' has nulls and whole numbers beyond 2\*\*53"):
+                harness.process_batch([{"n": None}, {"n": -(2**53) - 1}])
 
 
 async def asynchronous(row: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import logging
 import operator
 from collections.abc import Iterable
@@ -106,9 +107,12 @@ def _as_millis(column: pa.Array, assigner: str | Expression, where: str) -> pa.A
             f"{operator_label(where)}: a value of the timestamp column {str(assigner)!r} ({column.type}) is not within "
             f"the range of int64 milliseconds: {error}"
         ) from error
+    expression = f"col({assigner!r})" if isinstance(assigner, str) else f"({assigner!r})"
+    is_number = pa.types.is_floating(column.type) or pa.types.is_decimal(column.type)
     raise TypeMismatchError(
         f"{operator_label(where)}: the timestamp column {str(assigner)!r} has type {column.type}; it must hold "
-        "integers (epoch milliseconds) or Arrow timestamps. Cast it before, or assign timestamps with a function "
+        "integers (epoch milliseconds) or Arrow timestamps. Cast it, as in with_timestamp_assigner("
+        f"{expression}.cast({'int64' if is_number else 'timestamp[us]'!r})), or assign timestamps with a function "
         "(value, record_timestamp) -> ms"
     )
 
@@ -157,9 +161,16 @@ def _as_int(result: Any, batch: Batch, row: int, where: str) -> int | None:
     if timestamp is None or isinstance(result, bool) or not MIN_TIMESTAMP <= timestamp <= MAX_TIMESTAMP:
         raise TypeMismatchError(
             f"{operator_label(where)}: the timestamp assigner must return epoch milliseconds as an int64, not "
-            f"{short_repr(result)} ({type(result).__name__}); the value was {_shown(batch, row)}"
+            f"{short_repr(result)} ({type(result).__name__}){_in_millis(result)}; the value was {_shown(batch, row)}"
         )
     return timestamp
+
+
+def _in_millis(result: Any) -> str:
+    """The way out of a result that a column could be, or that is nearly right."""
+    if isinstance(result, datetime.datetime):
+        return "; name the column in place of a function, or return round(time.timestamp() * 1000)"
+    return "; return int(...) of it" if isinstance(result, float) else ""
 
 
 def _raise_null(batch: Batch, timestamps: pa.Array, assigner: Any, where: str) -> None:

@@ -119,7 +119,7 @@ def test_an_assigner_that_gives_none_is_a_null_timestamp() -> None:
 
 
 def test_an_assigner_that_gives_no_integer_is_an_error_with_value_and_type() -> None:
-    with pytest.raises(TypeMismatchError, match=r"1\.5 \(float\); the value was 7"):
+    with pytest.raises(TypeMismatchError, match=r"1\.5 \(float\); return int\(\.\.\.\) of it; the value was 7"):
         assign_timestamps(as_batch([7]), lambda _value, _time: 1.5, WHERE)
 
 
