@@ -20,6 +20,7 @@ BLOCK = re.compile(r"```(python|text|mermaid)\n(.*?)```", re.DOTALL)
 
 def test_there_is_a_page_for_each_concept() -> None:
     concepts = {"event-time", "windows", "joins", "state-and-timers", "async-io", "batch", "iterations", "testing"}
+    concepts |= {"recipes", "debugging"}
     assert concepts <= {page.stem for page in PAGES}
 
 
@@ -38,6 +39,14 @@ def test_what_a_page_shows_runs_and_prints_what_it_says(
         elif language == "text" or printed:
             assert printed.strip() == block.strip()
             printed = ""
+
+
+def test_figures_that_speak_for_or_against_flinkray_are_measured_ones() -> None:
+    claimed = (DOCS / "when-not-to-use-it.md").read_text(encoding="utf-8").replace(" times", "×")
+    measured = (DOCS / "performance.md").read_text(encoding="utf-8")
+    figures = set(re.findall(r"\d[\d,.]*(?:×| (?:ms|s|ns|µs|MiB)\b)", claimed))
+    assert len(figures) >= 10
+    assert {figure for figure in figures if not re.search(rf"(?<![\d.,]){re.escape(figure)}", measured)} == set()
 
 
 MENTIONED = re.compile(r"(?<![\w/.-])((?:actors|benchmarks|docs|examples|flinkray|graphs|tests)/[\w./-]*\w/?)")
