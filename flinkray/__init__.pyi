@@ -9,8 +9,16 @@ from .connectors.committer import CommitOutcome, CommitRequest, Committer
 from .connectors.datagen.source import DataGenSource, RandomField, SequenceField
 from .connectors.delivery_guarantee import DeliveryGuarantee
 from .connectors.discard.sink import DiscardSink
-from .connectors.files.sink import FileSink
 from .connectors.files.source import FileSource
+from .connectors.files.writing.buckets import (
+    BasePathBucketAssigner,
+    BucketAssigner,
+    BucketContext,
+    DateTimeBucketAssigner,
+)
+from .connectors.files.writing.compaction import FileCompaction
+from .connectors.files.writing.partition_commit import CommittedPartition, PartitionCommit, PartitionCommitPolicy
+from .connectors.files.writing.sink import FileSink
 from .connectors.formats.avro import AvroFormat
 from .connectors.formats.canal_json import CanalJsonFormat, MaxwellJsonFormat
 from .connectors.formats.csv import CsvFormat
@@ -220,6 +228,7 @@ __all__ = [
     "Avg",
     "AvroFormat",
     "BaseBroadcastProcessFunction",
+    "BasePathBucketAssigner",
     "Batch",
     "Boundedness",
     "BroadcastConnectedStream",
@@ -227,6 +236,8 @@ __all__ = [
     "BroadcastProcessFunction",
     "BroadcastState",
     "BroadcastStream",
+    "BucketAssigner",
+    "BucketContext",
     "CanalJsonFormat",
     "ChangelogFormat",
     "ChangelogMode",
@@ -251,6 +262,7 @@ __all__ = [
     "CollectionSource",
     "CommitOutcome",
     "CommitRequest",
+    "CommittedPartition",
     "Committer",
     "Configuration",
     "ConfigurationError",
@@ -268,6 +280,7 @@ __all__ = [
     "DataGenSource",
     "DataStream",
     "DataStreamSink",
+    "DateTimeBucketAssigner",
     "DebeziumJsonFormat",
     "DeliveryGuarantee",
     "DeltaEvictor",
@@ -280,6 +293,7 @@ __all__ = [
     "Evictor",
     "Expression",
     "ExternalizedCheckpointRetention",
+    "FileCompaction",
     "FileSink",
     "FileSource",
     "FileSystemCheckpointStorage",
@@ -338,6 +352,8 @@ __all__ = [
     "OnTimerContext",
     "OutputTag",
     "PandasSource",
+    "PartitionCommit",
+    "PartitionCommitPolicy",
     "PartitionError",
     "PostgresChangesSource",
     "PostgresLookup",

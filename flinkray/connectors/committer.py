@@ -19,6 +19,7 @@ class CommitOutcome(enum.Enum):
     COMMITTED = "committed"
     ALREADY_COMMITTED = "already committed"
     RETRY_LATER = "retry later"
+    CARRIED_OVER = "carried over"
     GIVEN_UP = "given up"
 
 
@@ -78,6 +79,11 @@ class CommitRequest(Generic[_Committable]):
         if committable is not None:
             self._committable = committable
 
+    def carry_over(self) -> None:
+        """Its time has not come: it comes again with the requests of the next checkpoint, and is in all snapshots until
+        then. Nothing waits for it, and after the last checkpoint of a job nothing comes."""
+        self._outcome = CommitOutcome.CARRIED_OVER
+
     def give_up(self, reason: str) -> None:
         """It can never be committed, and the job is to go on without its rows: it is logged as an error and counted.
 
@@ -98,7 +104,8 @@ class Committer(ABC):
         """Makes visible what writers have prepared for one checkpoint.
 
         Called for one checkpoint after the other, in order: not for the next before all requests of this one are
-        committed or given up. Those that are put off come again, without the others. It may block, with a deadline;
+        committed, given up or carried over. Those that are put off come again, without the others; those that earlier
+        checkpoints carried over come first. It may block, with a deadline;
         the task goes on meanwhile, but takes no more rows when commits stay several checkpoints behind.
 
         Raises:

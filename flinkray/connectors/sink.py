@@ -55,6 +55,9 @@ class SinkWriter(ABC):
     def write(self, batch: Batch) -> None:
         """Takes the rows of a batch, in order. It may block, which holds the input back."""
 
+    def write_watermark(self, timestamp: int) -> None:
+        """No more rows are expected that are as old as this, in epoch milliseconds; it grows from call to call."""
+
     def flush(self, end_of_input: bool) -> None:
         """Writes through what is buffered: before a checkpoint, and at the end of input."""
 

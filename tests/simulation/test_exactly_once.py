@@ -37,6 +37,7 @@ def run(seed: int, faults: Faults, step_ms: float | None = None, is_session: boo
     outcome = run_committing(program, seed, faults, step_ms=step_ms, is_session=is_session)
     assert outcome.status is JobStatus.FINISHED, f"{program}: {outcome.status}, {outcome.error}, {outcome.faults}"
     assert program.committed() == program.expected, f"{program}: {outcome.faults}"
+    assert not program.unmarked(), f"{program}: {outcome.faults}"
     return outcome
 
 

@@ -22,8 +22,10 @@ from flinkray import (
     Count,
     DataGenSource,
     DataStream,
+    FileCompaction,
     FileSink,
     HybridSource,
+    PartitionCommit,
     Sink,
     SinkWriter,
     SlidingEventTimeWindows,
@@ -37,7 +39,8 @@ from flinkray.batches.row_codec import decode
 from flinkray.connectors.committer import CommitRequest, Committer
 
 KINDS = ("stateless", "running", "tumbling", "sliding", "join")
-SINKS = ("ledger", "file", "global ledger")
+SINKS = ("ledger", "file", "global ledger", "small files")
+_FILES = {"file": "files/", "small files": "compacted/"}
 
 # Event time of neighbouring rows, and how far a row may be out of order.
 STEP_MS = 10
@@ -204,17 +207,28 @@ class ExactlyOnceJob:
     def committed(self, sink: str = "") -> Counter[Any]:
         """What is in the sink (by default the first one) and can be seen by readers."""
         sink = sink or self.sink
-        directory = "files/" if sink == "file" else f"{sink}/committed/"
+        directory = _FILES.get(sink, f"{sink}/committed/")
         return Counter(
             row
             for path, content in self.storage.files.items()
-            if path.startswith(directory) and not posixpath.basename(path).startswith(".")
-            for row in self._rows_in(sink, content)
+            if path.startswith(directory) and not posixpath.basename(path).startswith((".", "_"))
+            for row in self._with_key(path, self._rows_in(sink, content))
         )
+
+    def unmarked(self) -> set[str]:
+        """The partitions with files that nobody was told of."""
+        of_marks = {posixpath.dirname(path) for path in self.storage.files if path.endswith("/_SUCCESS")}
+        return {posixpath.dirname(path) for path in self.storage.files if "/key=" in path} - of_marks
+
+    def _with_key(self, path: str, rows: Sequence[Any]) -> Sequence[Any]:
+        """Rows with the key that the name of their directory has."""
+        _, is_partition, key = posixpath.dirname(path).partition("/key=")
+        place = 1 if self.kind == "stateless" else 0
+        return [(*row[:place], int(key), *row[place:]) for row in rows] if is_partition else rows
 
     def _rows_in(self, sink: str, content: bytes) -> Sequence[Any]:
         if content not in self._known:
-            read = _rows_of_parquet if sink == "file" else _rows_of_ledger
+            read = _rows_of_parquet if sink in _FILES else _rows_of_ledger
             self._known[content] = read(content)
         return self._known[content]
 
@@ -333,6 +347,15 @@ class ExactlyOnceJob:
     def _new_sink(self, sink: str) -> Sink:
         if sink == "file":
             return FileSink("files", filesystem=self.storage.filesystem())
+        if sink == "small files":
+            has_keys = self.kind != "join"
+            return FileSink(
+                "compacted",
+                filesystem=self.storage.filesystem(),
+                compaction=FileCompaction(self._random.choice([None, 2_000]), self._random.randint(1, 3)),
+                partition_by=["key"] if has_keys else [],
+                partition_commit=PartitionCommit(delay=self._random.choice([0, 100])) if has_keys else None,
+            )
         return (LedgerSink if sink == "ledger" else GlobalLedgerSink)(self.storage)
 
 

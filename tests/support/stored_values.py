@@ -74,8 +74,10 @@ from flinkray import (
 )
 from flinkray.batches.row_codec import decode
 from flinkray.connectors.feedback.source import _HeadSplit
-from flinkray.connectors.files.commits import AbandonedFiles, FileCommittable
 from flinkray.connectors.files.monitoring import MonitoredFiles
+from flinkray.connectors.files.writing.commits import AbandonedFiles, FileCommittable
+from flinkray.connectors.files.writing.compaction import FileCompaction, FileToCompact
+from flinkray.connectors.files.writing.partition_commit import PartitionWritten, WriterProgress
 from flinkray.connectors.hybrid.messages import HybridEnumeratorState, HybridSplit
 from flinkray.connectors.kafka.enumerator import KafkaEnumeratorState, KafkaSplit
 from flinkray.connectors.kafka.transactions.coordinators import KafkaTransaction
@@ -207,6 +209,12 @@ def examples() -> dict[str, Any]:
         "values of time": (Time.seconds(5), Duration.of_millis(7), datetime.timedelta(milliseconds=3)),
         "position": Position(datetime.datetime(2024, 2, 29), Decimal("1.50"), (Numbers(1, 2),)),
         "files of a sink": [FileCommittable("a/.b", "a/b"), AbandonedFiles(("a/.c", "a/.d"))],
+        "files that are put together": [
+            FileToCompact("a/.b", "a/b", 7, "0a"),
+            PartitionWritten("k=1", 5),
+            WriterProgress(3, 6, False),
+            FileCompaction(9, 2),
+        ],
         "blocks": [BlockSplit(1, 77, 0, 10, 4)],
         "blocks of a sink": Committable(store, 1, 2, "writer", 3, (WrittenBlock("id", 2, ROWS.schema),), True),
         "scripted": [Script(3)],

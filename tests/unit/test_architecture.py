@@ -58,6 +58,7 @@ ROOMS = (
     "flinkray.connectors.formats",
     "flinkray.connectors.functions",
     "flinkray.connectors.files",
+    "flinkray.connectors.files.writing",
     "flinkray.connectors.hybrid",
     "flinkray.connectors.socket",
     "flinkray.connectors.collection",

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from operator import itemgetter
 from typing import Any
 
 from flinkray.connectors.committer import CommitOutcome, CommitRequest
@@ -14,10 +16,12 @@ LONGEST_PAUSE_MS = 10_000.0
 
 
 class CommitQueue:
-    """Committables by checkpoint. Those of one are settled before those of the next, ascending, are begun."""
+    """Committables by checkpoint. Those of one are settled before those of the next, ascending, are begun; what is
+    carried over comes with each of the next until it is settled."""
 
     def __init__(self) -> None:
         self._requests: dict[int, list[CommitRequest[Any]]] = {}
+        self._carried: list[CommitRequest[Any]] = []
         self._complete = -1
 
     def add(self, checkpoint_id: int, committables: Sequence[Any]) -> None:
@@ -43,12 +47,13 @@ class CommitQueue:
     @property
     def pending(self) -> int:
         """How many committables are not committed."""
-        return sum(map(len, self._requests.values()))
+        return sum(map(len, self._requests.values())) + len(self._carried)
 
     def next(self) -> list[CommitRequest[Any]]:
-        """What is to be committed now: all that is left of the earliest checkpoint; empty: nothing is due."""
+        """What is to be committed now: what was carried over, and all that is left of the earliest checkpoint; empty:
+        no checkpoint is due."""
         first = min(self._requests, default=None)
-        return [] if first is None or first > self._complete else list(self._requests[first])
+        return [] if first is None or first > self._complete else [*self._carried, *self._requests[first]]
 
     def settle(self, requests: Sequence[CommitRequest[Any]]) -> Counter[CommitOutcome]:
         """Takes back what `next` gave, after the attempt. What was put off stays, as a new request.
@@ -56,21 +61,29 @@ class CommitQueue:
         Returns:
             How many requests had which outcome.
         """
-        checkpoint_id = requests[0].checkpoint_id
-        later = [
-            CommitRequest(each.committable, checkpoint_id, each.attempt + 1)
+        first = min(self._requests)
+        again = [
+            CommitRequest(each.committable, each.checkpoint_id, each.attempt + 1)
             for each in requests
             if each.outcome is CommitOutcome.RETRY_LATER
         ]
-        if later:
-            self._requests[checkpoint_id] = later
+        self._carried = [
+            CommitRequest(each.committable, each.checkpoint_id)
+            for each in requests
+            if each.outcome is CommitOutcome.CARRIED_OVER
+        ]
+        if again:
+            self._requests[first] = again
         else:
-            del self._requests[checkpoint_id]
+            del self._requests[first]
         return Counter(each.outcome for each in requests)
 
     def committables(self) -> Iterable[tuple[int, list[Any]]]:
         """All that is not committed, for a snapshot: checkpoint -> committables."""
-        return [(each, [request.committable for request in self._requests[each]]) for each in sorted(self._requests)]
+        found: dict[int, list[Any]] = {}
+        for request in (*self._carried, *itertools.chain.from_iterable(self._requests.values())):
+            found.setdefault(request.checkpoint_id, []).append(request.committable)
+        return sorted(found.items(), key=itemgetter(0))
 
 
 def pause_ms(attempt: int) -> float:

@@ -24,6 +24,7 @@ _METRICS = {
     CommitOutcome.COMMITTED: "commits_succeeded",
     CommitOutcome.ALREADY_COMMITTED: "commits_already_done",
     CommitOutcome.RETRY_LATER: "commits_retried",
+    CommitOutcome.CARRIED_OVER: "commits_carried_over",
     CommitOutcome.GIVEN_UP: "commits_given_up",
 }
 

@@ -106,7 +106,11 @@ class SinkOperator(Operator):
             self._raise(error)
 
     def on_watermark(self, timestamp: Timestamp) -> None:
-        """Watermarks end here, but for a global committer, which is behind."""
+        """Tells the writer; watermarks end here, but for a global committer, which is behind."""
+        try:
+            self._opened_writer.write_watermark(timestamp)
+        except BaseException as error:
+            self._raise(error)
         if self._sink.commits_globally:
             self.output.emit_watermark(timestamp)
 

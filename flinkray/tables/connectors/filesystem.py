@@ -8,8 +8,8 @@ from functools import partial
 
 import pyarrow as pa
 
-from flinkray.connectors.files.sink import FileSink
 from flinkray.connectors.files.source import FileSource
+from flinkray.connectors.files.writing.sink import FileSink
 from flinkray.connectors.lookup import LookupTable, RowsLookup
 from flinkray.connectors.sink import Sink
 from flinkray.connectors.source import Boundedness, Source

@@ -24,7 +24,7 @@ from actors.protocol.checkpoint_handles import FileState, SharedFile
 from flinkray import Batch, JobStatus, Kind, Row, Window
 from flinkray import persistent_names as names_of_flinkray
 from flinkray.batches import pickling
-from flinkray.connectors.files.commits import FileCommittable
+from flinkray.connectors.files.writing.commits import FileCommittable
 from flinkray.connectors.sequence.source import NumberRange
 from flinkray.persistence import (
     UnknownNameError,

@@ -11,7 +11,8 @@ import pyarrow.compute as pc
 
 from flinkray.batches.batch import Batch
 from flinkray.connectors.committer import Committer
-from flinkray.connectors.files.sink import FileSink
+from flinkray.connectors.files.writing.compaction import FileCompaction
+from flinkray.connectors.files.writing.sink import FileSink
 from flinkray.connectors.sink import Sink, SinkWriter, SinkWriterContext
 from flinkray.filesystems import join
 
@@ -40,6 +41,7 @@ class BucketedSink(Sink):
         convert: makes of a batch what the format can hold; called with the operator's name for errors.
         bucket_at: directory below the base path for rows that are written at a time (epoch ms); "" for itself.
         limits: of files of lines; None: only checkpoints end files.
+        compaction: of the files of a bucket; None: each is seen as it was written.
     """
 
     base_path: str
@@ -49,6 +51,14 @@ class BucketedSink(Sink):
     limits: Limits | None
     prefix: str
     suffix: str
+    compaction: FileCompaction | None = None
+
+    @property
+    def commits_globally(self) -> bool:
+        return self.compaction is not None
+
+    def create_global_committer(self) -> Committer:
+        return self.files("").create_global_committer()
 
     def create_writer(self, context: SinkWriterContext, restored: Any = None) -> SinkWriter:
         return _BucketsWriter(self, context, restored)
@@ -59,7 +69,7 @@ class BucketedSink(Sink):
     def files(self, bucket: str) -> FileSink:
         """The sink of one bucket."""
         directory = join(self.base_path, bucket) if bucket else self.base_path
-        return FileSink(directory, self.format, self.prefix, suffix=self.suffix)
+        return FileSink(directory, self.format, self.prefix, suffix=self.suffix, compaction=self.compaction)
 
 
 @dataclass
@@ -123,7 +133,7 @@ class _BucketsWriter(SinkWriter):
 
     def prepare_commit(self, checkpoint_id: int) -> list[Any]:
         for bucket in self._buckets.values():
-            self._end_file(bucket)
+            self._end_file(bucket, checkpoint_id)
         ended, self._ended = self._ended, []
         return ended
 
@@ -138,9 +148,7 @@ class _BucketsWriter(SinkWriter):
     def close(self) -> None:
         for bucket in self._buckets.values():
             bucket.writer.close()
-        committer = self._sink.create_committer()
-        if committer is not None:
-            committer.abort(self._ended)
+        self._sink.create_global_committer().abort(self._ended)
 
     def _bucket(self, name: str) -> _Bucket:
         bucket = self._buckets.get(name)
@@ -150,8 +158,8 @@ class _BucketsWriter(SinkWriter):
             self._buckets[name] = bucket
         return bucket
 
-    def _end_file(self, bucket: _Bucket) -> None:
+    def _end_file(self, bucket: _Bucket, checkpoint_id: int = _ANY_CHECKPOINT) -> None:
         # What a writer has prepared is not its own any more, so that this one has to give it up when it closes.
-        self._ended.extend(bucket.writer.prepare_commit(_ANY_CHECKPOINT))
+        self._ended.extend(bucket.writer.prepare_commit(checkpoint_id))
         bucket.nbytes = 0
         bucket.opened_ms = None

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import datetime
-import zoneinfo
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import NoReturn
 
 import pyarrow as pa
 
 from flinkray.batches.batch import Batch
 from flinkray.connectors.files.paths import PathLike
+from flinkray.connectors.files.writing.buckets import strftime_of, time_zone
+from flinkray.connectors.files.writing.compaction import FileCompaction
 from flinkray.errors import InvalidProgramError, TypeMismatchError, operator_label
 from flinkray.filesystems import absolute
 from flinkray.pyflink.common.serialization import BulkWriterFactory, Encoder
 from flinkray.pyflink.datastream.connectors.buckets import BucketedSink, Limits
 
-_DATE_FIELDS = {"yyyy": "%Y", "MM": "%m", "dd": "%d", "HH": "%H", "mm": "%M", "ss": "%S"}
+_EVER = 2**62
+"""As many checkpoints as there are."""
 
 
 class RollingPolicy:
@@ -73,16 +74,11 @@ class BucketAssigner:
         """One directory per hour, or whatever the format names.
 
         Args:
-            format_str: of yyyy, MM, dd, HH, mm, ss and what is no letter.
+            format_str: of yyyy, MM, dd, HH, mm, ss and what is no letter; letters within single quotes are text.
             timezone_id: for example "Europe/Berlin"; None: that of the worker.
         """
-        try:
-            zone = None if timezone_id is None else zoneinfo.ZoneInfo(timezone_id)
-        except (ValueError, zoneinfo.ZoneInfoNotFoundError) as error:
-            raise InvalidProgramError(
-                f"no time zone {timezone_id!r} of a bucket assigner; name one such as 'UTC' or 'Europe/Berlin'"
-            ) from error
-        return BucketAssigner(partial(_date_time_bucket, _python_format(format_str), zone))
+        zone = None if timezone_id is None else time_zone(timezone_id, "bucket assigner")
+        return BucketAssigner(partial(_date_time_bucket, strftime_of(format_str, "bucket assigner"), zone))
 
 
 @dataclass(frozen=True)
@@ -119,6 +115,80 @@ class OutputFileConfig:
             return OutputFileConfig(self.part_prefix, self.part_suffix)
 
 
+@dataclass(frozen=True)
+class FileCompactStrategy:
+    """When files of a bucket are made one: with every so many checkpoints, or when they are large enough together."""
+
+    checkpoints: int
+    size_threshold: int
+
+    @staticmethod
+    def builder() -> FileCompactStrategy.Builder:
+        return FileCompactStrategy.Builder()
+
+    class Builder:
+        def __init__(self) -> None:
+            self._checkpoints = self._size_threshold = -1
+
+        def enable_compaction_on_checkpoint(
+            self, num_checkpoints_before_compaction: int
+        ) -> FileCompactStrategy.Builder:
+            """Files wait for others of so many checkpoints."""
+            if num_checkpoints_before_compaction < 1:
+                raise InvalidProgramError(
+                    f"before a compaction there is at least 1 checkpoint, got {num_checkpoints_before_compaction}"
+                )
+            self._checkpoints = num_checkpoints_before_compaction
+            return self
+
+        def set_size_threshold(self, size_threshold: int) -> FileCompactStrategy.Builder:
+            """Files that have as many bytes together do not wait."""
+            self._size_threshold = size_threshold
+            return self
+
+        def set_num_compact_threads(self, num_compact_threads: int) -> FileCompactStrategy.Builder:
+            """Taken for PyFlink's programs: one thread compacts the files of a sink."""
+            if num_compact_threads < 1:
+                raise InvalidProgramError(f"there is at least 1 thread that compacts, got {num_compact_threads}")
+            return self
+
+        def build(self) -> FileCompactStrategy:
+            if self._checkpoints < 0 and self._size_threshold < 0:
+                raise InvalidProgramError(
+                    "a FileCompactStrategy needs enable_compaction_on_checkpoint or set_size_threshold"
+                )
+            return FileCompactStrategy(self._checkpoints, self._size_threshold)
+
+    @property
+    def compaction(self) -> FileCompaction:
+        """As flinkray's FileSink has it."""
+        size = self.size_threshold if self.size_threshold > 0 else None
+        return FileCompaction(size, self.checkpoints if self.checkpoints > 0 else _EVER)
+
+
+@dataclass(frozen=True)
+class FileCompactor:
+    """Makes one file of several."""
+
+    merges: bool
+
+    @staticmethod
+    def concat_file_compactor(file_delimiter: bytes | None = None) -> FileCompactor:
+        """Puts the rows of files one behind the other.
+
+        Raises:
+            InvalidProgramError: there is a delimiter, which would make rows of lines that are none.
+        """
+        if file_delimiter:
+            raise InvalidProgramError("rows of files are put together without a delimiter; leave out file_delimiter")
+        return FileCompactor(True)
+
+    @staticmethod
+    def identical_file_compactor() -> FileCompactor:
+        """Leaves files as they are."""
+        return FileCompactor(False)
+
+
 @dataclass
 class _Builder:
     """What builders of both kinds of formats share."""
@@ -126,6 +196,7 @@ class _Builder:
     _base_path: str
     _bucket_assigner: BucketAssigner = field(default_factory=BucketAssigner.date_time_bucket_assigner, init=False)
     _file_config: OutputFileConfig = field(default_factory=OutputFileConfig, init=False)
+    _compaction: FileCompaction | None = field(default=None, init=False)
 
     def _sink(self, format: str, convert: Callable[[Batch, str], Batch], limits: Limits | None) -> BucketedSink:
         config = self._file_config
@@ -137,6 +208,7 @@ class _Builder:
             limits,
             config.part_prefix,
             config.part_suffix,
+            self._compaction,
         )
         sink.files("")  # refuses wrong names here, where the program can still be mended
         return sink
@@ -166,10 +238,13 @@ class _RowFormatBuilder(_Builder):
         self._file_config = output_file_config
         return self
 
-    def enable_compact(self, strategy: object, compactor: object) -> NoReturn:
-        raise InvalidProgramError("files are not compacted; a longer checkpoint interval makes fewer of them")
+    def enable_compact(self, strategy: FileCompactStrategy, compactor: FileCompactor) -> _RowFormatBuilder:
+        """Files are put together, as the strategy says, before they are seen."""
+        self._compaction = strategy.compaction if compactor.merges else None
+        return self
 
     def disable_compact(self) -> _RowFormatBuilder:
+        self._compaction = None
         return self
 
     def build(self) -> BucketedSink:
@@ -207,6 +282,15 @@ class _BulkFormatBuilder(_Builder):
 
     def with_output_file_config(self, output_file_config: OutputFileConfig) -> _BulkFormatBuilder:
         self._file_config = output_file_config
+        return self
+
+    def enable_compact(self, strategy: FileCompactStrategy, compactor: FileCompactor) -> _BulkFormatBuilder:
+        """As for row formats."""
+        self._compaction = strategy.compaction if compactor.merges else None
+        return self
+
+    def disable_compact(self) -> _BulkFormatBuilder:
+        self._compaction = None
         return self
 
     def build(self) -> BucketedSink:
@@ -250,23 +334,6 @@ def _no_bucket(_now_ms: int) -> str:
 
 def _date_time_bucket(format: str, zone: datetime.tzinfo | None, now_ms: int) -> str:
     return datetime.datetime.fromtimestamp(now_ms / 1000, zone).strftime(format)
-
-
-def _python_format(pattern: str) -> str:
-    """A pattern of Java's DateTimeFormatter as strftime wants it."""
-    pieces: list[str] = []
-    rest = pattern
-    while rest:
-        letter = rest[0]
-        run = rest[: len(rest) - len(rest.lstrip(letter))] if letter.isalpha() else letter
-        if letter.isalpha() and run not in _DATE_FIELDS:
-            raise InvalidProgramError(
-                f"{run!r} in the format {pattern!r} of a bucket assigner is not known; there are "
-                + ", ".join(_DATE_FIELDS)
-            )
-        pieces.append(_DATE_FIELDS.get(run) or run.replace("%", "%%"))
-        rest = rest[len(run) :]
-    return "".join(pieces)
 
 
 def _as_it_is(batch: Batch, _operator: str) -> Batch:

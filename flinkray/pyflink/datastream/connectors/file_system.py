@@ -8,6 +8,8 @@ from flinkray.pyflink.common.serialization import BulkWriterFactory
 from flinkray.pyflink.datastream.connectors.file_sink import (
     BucketAssigner,
     DefaultRollingPolicy,
+    FileCompactor,
+    FileCompactStrategy,
     FileSink,
     OnCheckpointRollingPolicy,
     OutputFileConfig,
@@ -22,6 +24,8 @@ __all__ = [
     "BulkFormat",
     "BulkWriterFactory",
     "DefaultRollingPolicy",
+    "FileCompactStrategy",
+    "FileCompactor",
     "FileEnumeratorProvider",
     "FileSink",
     "FileSource",
@@ -33,11 +37,7 @@ __all__ = [
     "StreamFormat",
 ]
 
-__getattr__ = unavailable(
-    __name__,
-    "FileCompactor FileCompactStrategy StreamingFileSink",
-    "FileSink is the sink for files, and its files are not compacted; a longer checkpoint interval makes fewer of them",
-)
+__getattr__ = unavailable(__name__, "StreamingFileSink", "FileSink is the sink for files")
 
 
 class FileEnumeratorProvider:

@@ -12,10 +12,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from flinkray import InvalidProgramError, Row, TypeMismatchError, Types
+from flinkray.connectors.committer import CommitOutcome, CommitRequest
 from flinkray.connectors.sink import Sink, SinkWriter
 from flinkray.pyflink.common import Encoder
 from flinkray.pyflink.datastream.connectors.file_system import (
     BucketAssigner,
+    FileCompactor,
+    FileCompactStrategy,
     FileSink,
     OutputFileConfig,
     RollingPolicy,
@@ -239,3 +242,34 @@ def test_bulk_formats_write_rows_as_they_are_where_nothing_is_declared(tmp_path:
 def test_wrong_arguments_are_refused_by_name(make: Any, message: str) -> None:
     with pytest.raises(InvalidProgramError, match=message):
         make()
+
+
+def test_files_of_a_bucket_are_put_together_as_the_strategy_says(tmp_path: Path) -> None:
+    builder = FileSink.for_row_format(str(tmp_path), Encoder.simple_string_encoder())
+    builder = builder.with_bucket_assigner(BucketAssigner.base_path_bucket_assigner())
+    builder = builder.with_rolling_policy(RollingPolicy.default_rolling_policy(part_size=2))
+    strategy = FileCompactStrategy.builder().enable_compaction_on_checkpoint(2).set_size_threshold(100).build()
+    sink = builder.enable_compact(strategy, FileCompactor.concat_file_compactor()).build()
+    writers = [sink.create_writer(FakeSubtaskContext(subtask, 2)) for subtask in range(2)]
+    committer = sink.create_global_committer()
+    carried: list[CommitRequest[Any]] = []
+    for checkpoint_id, expected in ((1, []), (2, [list("abcdabcd")])):
+        requests = [CommitRequest(each.committable, each.checkpoint_id) for each in carried]
+        for writer in writers:
+            writer.write(batch_of(*("ab" if checkpoint_id == 1 else "cd")))
+            requests += requests_of(writer.prepare_commit(checkpoint_id), checkpoint_id)
+        committer.commit(requests)
+        carried = [each for each in requests if each.outcome is CommitOutcome.CARRIED_OVER]
+        assert [sorted(lines) for lines in files(tmp_path)] == [sorted(lines) for lines in expected]
+    as_they_are = builder.enable_compact(strategy, FileCompactor.identical_file_compactor()).build()
+    assert not as_they_are.commits_globally
+    assert not builder.disable_compact().build().commits_globally
+    assert FileCompactStrategy.builder().set_size_threshold(7).build().compaction.file_size == 7
+    for wrong in (
+        lambda: FileCompactStrategy.builder().build(),
+        lambda: FileCompactStrategy.builder().enable_compaction_on_checkpoint(0),
+        lambda: FileCompactStrategy.builder().set_num_compact_threads(0),
+        lambda: FileCompactor.concat_file_compactor(b"-"),
+    ):
+        with pytest.raises(InvalidProgramError):
+            wrong()

@@ -10,7 +10,7 @@ import pytest
 from flinkray.config.configuration import Configuration
 from flinkray.connectors.collection.source import CollectionSource
 from flinkray.connectors.discard.sink import DiscardSink
-from flinkray.connectors.files.sink import FileSink
+from flinkray.connectors.files.writing.sink import FileSink
 from flinkray.connectors.formats.debezium_json import DebeziumJsonFormat
 from flinkray.connectors.formats.json import JsonFormat
 from flinkray.connectors.kafka.sink import KafkaSink

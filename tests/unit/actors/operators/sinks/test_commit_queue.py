@@ -20,6 +20,10 @@ class Queue(RuleBasedStateMachine):
         self.taken = self.complete = 0
         self.prepared: dict[int, list[str]] = {}
         self.settled: list[str] = []
+        self.carried: list[str] = []
+        self.ever_carried: set[str] = set()
+        self.late: list[str] = []
+        """What was settled after it had been carried over."""
         self.attempt: list[CommitRequest[str]] = []
 
     @rule(number=st.integers(0, 3))
@@ -39,22 +43,30 @@ class Queue(RuleBasedStateMachine):
     @rule()
     def begins(self) -> None:
         self.attempt = self.queue.next()
-        assert len({request.checkpoint_id for request in self.attempt}) <= 1
+        carried = [request.committable for request in self.attempt[: len(self.carried)]] if self.attempt else []
+        assert carried == (self.carried if self.attempt else [])
+        assert len({request.checkpoint_id for request in self.attempt[len(self.carried) :]}) <= 1
         assert all(request.checkpoint_id <= self.complete for request in self.attempt)
 
     @precondition(lambda self: self.attempt)
     @rule(data=st.data())
     def ends(self, data: st.DataObject) -> None:
+        self.carried = []
         for request in self.attempt:
             match data.draw(st.sampled_from(list(CommitOutcome))):
                 case CommitOutcome.RETRY_LATER:
                     request.retry_later("busy")
                     continue
+                case CommitOutcome.CARRIED_OVER:
+                    request.carry_over()
+                    self.carried.append(request.committable)
+                    self.ever_carried.add(request.committable)
+                    continue
                 case CommitOutcome.ALREADY_COMMITTED:
                     request.already_committed()
                 case CommitOutcome.GIVEN_UP:
                     request.give_up("gone")
-            self.settled.append(request.committable)
+            (self.late if request.committable in self.ever_carried else self.settled).append(request.committable)
         outcomes = self.queue.settle(self.attempt)
         assert outcomes == Counter(request.outcome for request in self.attempt)
         self.attempt = []
@@ -63,7 +75,7 @@ class Queue(RuleBasedStateMachine):
     def nothing_is_lost_doubled_or_before_an_earlier_checkpoint(self) -> None:
         left = [each for _, committables in self.queue.committables() for each in committables]
         everything = [each for committables in self.prepared.values() for each in committables]
-        assert sorted(self.settled + left) == sorted(everything)
+        assert sorted(self.settled + self.late + left) == sorted(everything)
         checkpoints = [int(each.partition("-")[0]) for each in self.settled]
         assert checkpoints == sorted(checkpoints)
         assert self.queue.pending == len(left)
@@ -82,6 +94,20 @@ def test_what_is_put_off_comes_again_without_the_others_and_may_have_changed() -
     assert second.outcome is CommitOutcome.COMMITTED
     queue.settle([first, second, third])
     assert [(each.committable, each.attempt) for each in queue.next()] == [("a", 1), ("c again", 1)]
+
+
+def test_what_is_carried_over_keeps_its_checkpoint_and_comes_with_the_next() -> None:
+    queue = CommitQueue()
+    queue.add(1, ["a", "b"])
+    queue.complete(1)
+    first, second = queue.next()
+    first.carry_over()
+    queue.settle([first, second])
+    assert queue.next() == [], "nothing waits for it"
+    queue.add(2, ["c"])
+    assert list(queue.committables()) == [(1, ["a"]), (2, ["c"])]
+    queue.complete(2)
+    assert [(each.committable, each.checkpoint_id) for each in queue.next()] == [("a", 1), ("c", 2)]
 
 
 def test_pauses_grow_up_to_a_bound() -> None:

@@ -11,7 +11,7 @@ import pytest
 from pyarrow import fs
 
 from flinkray import FileSink, FlinkrayError
-from flinkray.connectors.files.commits import AbandonedFiles, FileCommittable, FileCommitter, FileNames
+from flinkray.connectors.files.writing.commits import AbandonedFiles, FileCommittable, FileCommitter, FileNames
 from tests.support.api import FakeSubtaskContext, batch_of
 from tests.support.commits import requests_of
 
@@ -147,7 +147,7 @@ def test_a_file_that_is_gone_is_missed_and_the_way_out_is_named(tmp_path: Path) 
 
 
 def test_object_stores_show_whole_files_only_so_none_is_moved_twice(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("flinkray.connectors.files.commits._OBJECT_STORES", frozenset({"local"}))
+    monkeypatch.setattr("flinkray.connectors.files.writing.commits._OBJECT_STORES", frozenset({"local"}))
     system = fs.SubTreeFileSystem("/bucket", fs.LocalFileSystem())
     names = FileNames(system, "directory", "part", ".csv", "submission", context())
     path, committable = names.next()

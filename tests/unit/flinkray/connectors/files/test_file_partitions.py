@@ -12,7 +12,7 @@ import pytest
 
 from flinkray import FileSink, FileSource, InvalidProgramError, RecordError, TypeMismatchError, UnknownColumnError
 from flinkray.batches.batch import Batch
-from flinkray.connectors.files import sink as file_sink
+from flinkray.connectors.files.writing import writer as file_writer
 from tests.support.api import FakeSubtaskContext
 from tests.support.commits import requests_of
 from tests.support.files import read, table_of
@@ -99,7 +99,7 @@ def test_a_file_per_partition_and_checkpoint_while_there_are_few(
     batches = [pa.record_batch({"n": list(range(6)), "p": list(range(6))})] * 3
     written(FileSink(tmp_path / "many", partition_by=["p"]), *batches)
     assert directories(tmp_path / "many") == [f"p={number}" for number in range(6)]
-    monkeypatch.setattr(file_sink, "_MOST_OPEN_PARTITIONS", 2)
+    monkeypatch.setattr(file_writer, "_MOST_OPEN_PARTITIONS", 2)
     written(FileSink(tmp_path / "few", partition_by=["p"]), *batches)
     assert len(directories(tmp_path / "few")) == 18
     source = FileSource(tmp_path / "few", partition_columns=["p"])

@@ -29,7 +29,7 @@ from flinkray import (
     TypeMismatchError,
 )
 from flinkray.batches.batch import Batch
-from flinkray.connectors.files.commits import FileCommitter
+from flinkray.connectors.files.writing.commits import FileCommitter
 from flinkray.connectors.formats.json_lines import from_json_lines, to_json_lines
 from tests.support.api import FakeSubtaskContext, batch_of, rows_of
 from tests.support.commits import requests_of

@@ -69,7 +69,7 @@ class FileNames:
         writer = f"{context.attempt_number}-{uuid.uuid4().hex[:8]}"
         self._stem = f"{prefix}-{context.job_id[:8]}-{context.subtask_index}-{writer}"
         self._files = 0
-        self._is_object_store = _is_object_store(system)
+        self._is_object_store = is_object_store(system)
 
     def next(self, partition: str = "") -> tuple[str, FileCommittable]:
         """The path at which the next file is written, and the names that it has once it is complete.
@@ -112,11 +112,7 @@ class FileCommitter(Committer):
             if isinstance(committable, AbandonedFiles):
                 self._remove(committable.paths)
             elif not self._is_moved(committable):
-                raise FlinkrayError(
-                    f"cannot commit {committable.final}: its hidden file {committable.hidden} is gone, and it is not "
-                    "there either; leave files alone that a running job or a savepoint names, or restore without the "
-                    "state of this sink (give it another uid, and allow_non_restored_state)"
-                )
+                raise lost(committable.final, f"its hidden file {committable.hidden}")
 
     def abort(self, committables: Sequence[FileCommittable | AbandonedFiles]) -> None:
         for committable in committables:
@@ -125,7 +121,7 @@ class FileCommitter(Committer):
 
     def _is_moved(self, committable: FileCommittable) -> bool:
         """Whether the file is where it belongs: now, or since an earlier commit."""
-        if _exists(self._filesystem, committable.hidden):
+        if exists(self._filesystem, committable.hidden):
             directory = posixpath.dirname(committable.final)
             if directory != posixpath.dirname(committable.hidden):
                 self._filesystem.create_dir(directory, recursive=True)
@@ -134,7 +130,7 @@ class FileCommitter(Committer):
                 return True
             except FileNotFoundError:
                 pass  # an attempt that was given up commits the same just now
-        return _exists(self._filesystem, committable.final)
+        return exists(self._filesystem, committable.final)
 
     def _remove(self, paths: Sequence[str]) -> None:
         for path in paths:
@@ -144,20 +140,31 @@ class FileCommitter(Committer):
                 log.warning("%s, which a lost task left behind, cannot be removed: %s", path, error)
 
 
+def lost(final: str, missing: str) -> FlinkrayError:
+    """The error for a file that cannot be committed."""
+    return FlinkrayError(
+        f"cannot commit {final}: {missing} is gone, and it is not there either; leave files alone that a running job "
+        "or a savepoint names, or restore without the state of this sink (give it another uid, and "
+        "allow_non_restored_state)"
+    )
+
+
 def delete_file(system: fs.FileSystem, path: str) -> None:
     """Deletes the file; does nothing where it is not there."""
-    if _exists(system, path):
+    if exists(system, path):
         try:
             system.delete_file(path)
         except FileNotFoundError:
             return  # somebody else was faster
 
 
-def _exists(system: fs.FileSystem, path: str) -> bool:
+def exists(system: fs.FileSystem, path: str) -> bool:
+    """Whether there is a file."""
     return bool(system.get_file_info(path).type is fs.FileType.File)
 
 
-def _is_object_store(system: fs.FileSystem) -> bool:
+def is_object_store(system: fs.FileSystem) -> bool:
+    """Whether it shows a file only once it is whole, and moves it by copying it."""
     while isinstance(system, fs.SubTreeFileSystem):
         system = system.base_fs
     return system.type_name in _OBJECT_STORES

@@ -1,0 +1,226 @@
+"""Files that are being written, one class per format."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
+from msgspec import Struct
+
+from flinkray.connectors.files.row_groups import RowGroups
+from flinkray.connectors.files.writing.commits import FileCommittable
+from flinkray.connectors.formats.csv import CsvFormat
+from flinkray.connectors.formats.json import JsonFormat
+from flinkray.connectors.formats.json_lines import to_json_lines
+from flinkray.connectors.formats.message_format import MessageFormat
+from flinkray.errors import InvalidProgramError, did_you_mean
+from flinkray.types.nested import with_items
+
+
+class OpenFile(ABC):
+    """A file that is being written."""
+
+    def __init__(
+        self, stream: pa.NativeFile, schema: pa.Schema, path: str, committable: FileCommittable, partition: str = ""
+    ) -> None:
+        self.partition = partition
+        self.opened_ms = self.written_ms = 0
+        """When its first and its last rows came."""
+        self.nbytes = 0
+        """Its size once it is finished."""
+        self.path = path
+        self.committable = committable
+        self.schema = schema
+        self._stream = stream
+        self._start()
+
+    def _start(self) -> None:
+        """Makes what `write` needs."""
+
+    def is_for(self, partition: str, schema: pa.Schema) -> bool:
+        """Whether rows of that directory and with these columns go into it."""
+        return self.partition == partition and self.schema.equals(schema)
+
+    @abstractmethod
+    def write(self, batch: pa.RecordBatch) -> None: ...
+
+    def size(self) -> int:
+        """Its bytes so far."""
+        return int(self._stream.tell())
+
+    def _end(self) -> None:
+        """Writes what is buffered, and the file's end."""
+
+    def finish(self) -> None:
+        self._end()
+        self.nbytes = int(self._stream.tell())
+        self._stream.close()
+
+    def abandon(self) -> None:
+        self._stream.close()
+
+
+class _ParquetFile(OpenFile):
+    """Writes row groups of many batches."""
+
+    def _start(self) -> None:
+        self._writer = pq.ParquetWriter(self._stream, self.schema)
+        self._groups = RowGroups(lambda rows: self._writer.write_table(rows, row_group_size=rows.num_rows))
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        self._groups.add(batch)
+
+    def size(self) -> int:
+        return super().size() + self._groups.waiting_bytes
+
+    def _end(self) -> None:
+        self._groups.flush()
+        self._writer.close()
+
+    def abandon(self) -> None:
+        try:
+            self._writer.close()  # else it closes itself later, on a stream that is closed
+        finally:
+            self._stream.close()
+
+
+class _ArrowFile(OpenFile):
+    """Writes the values of dictionaries: a file holds one dictionary per column, and each batch may have its own."""
+
+    def _start(self) -> None:
+        fields = [field.with_type(_without_dictionaries(field.type)) for field in self.schema]
+        self._written = pa.schema(fields, self.schema.metadata)
+        self._writer = pa.ipc.new_file(self._stream, self._written)
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        self._writer.write_batch(batch if self._written.equals(self.schema) else batch.cast(self._written))
+
+    def _end(self) -> None:
+        self._writer.close()
+
+
+def _without_dictionaries(arrow_type: pa.DataType) -> pa.DataType:
+    plain = arrow_type.value_type if pa.types.is_dictionary(arrow_type) else arrow_type
+    return with_items(plain, _without_dictionaries)
+
+
+class _CsvFile(OpenFile):
+    """Writes a header line and lines of comma-separated values."""
+
+    def _start(self) -> None:
+        self._writer = pa_csv.CSVWriter(self._stream, self.schema)
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        # A null is an empty field; a line that is nothing but one would be empty, and readers pass over those. Arrow's
+        # writer has had another text for nulls only since version 26.
+        only = _without_dictionary(batch.column(0)) if batch.num_columns == 1 else None
+        if only is not None and only.null_count:
+            _write_lines(self._stream, pc.fill_null(_csv_fields(only), "NA"))
+        else:
+            self._writer.write_batch(batch)
+
+    def _end(self) -> None:
+        self._writer.close()
+
+
+def _csv_fields(column: pa.Array) -> pa.Array:
+    """Each value as Arrow's CSV writer writes it; null where it is null."""
+    texts = column.cast(pa.large_string())
+    if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+        return texts
+    quote, nothing = (pa.scalar(text, pa.large_string()) for text in ('"', ""))
+    return pc.binary_join_element_wise(quote, pc.replace_substring(texts, '"', '""'), quote, nothing)
+
+
+def _without_dictionary(column: pa.Array) -> pa.Array:
+    return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+
+
+class _JsonFile(OpenFile):
+    """Writes one JSON object per row and line."""
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        self._stream.write(to_json_lines(batch))
+
+
+class _TextFile(OpenFile):
+    """Writes one bare value per line."""
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        if not batch.num_rows:
+            return
+        texts = pc.fill_null(batch.column(0).cast(pa.large_string()), "null")
+        _write_lines(self._stream, texts)
+
+
+def _write_lines(stream: Any, texts: pa.Array) -> None:
+    lines = pa.LargeListArray.from_arrays([0, len(texts)], texts)
+    stream.write(pc.binary_join(lines, pa.scalar("\n", pa.large_string()))[0].as_buffer())
+    stream.write(b"\n")
+
+
+class _MessagesFile(OpenFile):
+    """Writes the messages of a format, each a line."""
+
+    def __init__(self, message_format: MessageFormat, *arguments: Any) -> None:
+        self._format = message_format
+        super().__init__(*arguments)
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        if batch.num_rows:
+            _write_lines(self._stream, self._format.encode(batch).cast(pa.large_string()))
+
+
+WRITERS: dict[str, type[OpenFile]] = {
+    "parquet": _ParquetFile,
+    "csv": _CsvFile,
+    "json": _JsonFile,
+    "arrow": _ArrowFile,
+    "text": _TextFile,
+}
+_NAMES: dict[type[MessageFormat], str] = {CsvFormat: "csv", JsonFormat: "json"}
+
+
+class FileKind(Struct, frozen=True):
+    """What files hold: a format of files, or the messages of a format in lines."""
+
+    name: str
+    """Of the format, for messages and names of files."""
+    message_format: MessageFormat | None = None
+
+    @staticmethod
+    def of(format: str | MessageFormat) -> FileKind:
+        """Of what a user named.
+
+        Raises:
+            InvalidProgramError: there is no such format.
+        """
+        if isinstance(format, MessageFormat):
+            return FileKind(_NAMES.get(type(format), type(format).__name__), format)
+        if format not in WRITERS:
+            raise InvalidProgramError(
+                f"no file format {format!r}{did_you_mean(format, WRITERS)}; there are {', '.join(WRITERS)}"
+            )
+        return FileKind(format)
+
+    @property
+    def has_header(self) -> bool:
+        """Whether a file begins with a line that is no row."""
+        return self.name == "csv" and self.message_format is None
+
+    @property
+    def has_lines(self) -> bool:
+        """Whether rows are lines, so that files can be put together as they are, but for a header."""
+        return self.message_format is not None or self.name not in ("parquet", "arrow")
+
+    def open(
+        self, stream: pa.NativeFile, schema: pa.Schema, path: str, committable: FileCommittable, partition: str = ""
+    ) -> OpenFile:
+        """Begins a file in the stream."""
+        if self.message_format is not None:
+            return _MessagesFile(self.message_format, stream, schema, path, committable, partition)
+        return WRITERS[self.name](stream, schema, path, committable, partition)
