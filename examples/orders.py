@@ -1,19 +1,19 @@
-"""Orders of a shop meet their customers: Kafka and a database's changes in; Kafka, a table and files out.
+"""Orders of a shop meet their customers: Kafka and a database's changes in; Kafka and tables out.
 
     python -m examples.orders [--target ray|local] [--seconds N] [--out DIR] [--parallelism N]
 
 Input: orders as JSON in Kafka, and the table of customers in PostgreSQL, as it is and with each change of it (change
 data capture). A shop makes both up, for N seconds.
 
-1. Each order meets its customer, as known when it was placed. All of that goes to Parquet files.
+1. Each order meets its customer, as known when it was placed. All of that goes to a table of Delta Lake.
 2. Customers who spend more in 5 seconds than their credit allows raise an alert, in Kafka.
 3. What each customer has spent in all is kept in a table of PostgreSQL, beside name and country of today.
 
 Each of these has every order exactly once, also where processes die meanwhile. The broker and the database server are
 started by this program, and ended with it.
 
-Output: DIR/orders as Parquet; progress on the terminal, and in the end a comparison of what the job computed with what
-the shop knows. The program fails if they differ.
+Output: DIR/orders as a table of Delta Lake; progress on the terminal, and in the end a comparison of what the job
+computed with what the shop knows. The program fails if they differ.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
+from deltalake import DeltaTable
 
 from examples.servers import ServerUnavailable
 from examples.servers.kafka import KafkaBroker
@@ -40,7 +40,7 @@ from examples.servers.postgres import PostgresServer
 from examples.shop import Shop
 from flinkray import (
     DeliveryGuarantee,
-    FileSink,
+    DeltaSink,
     JobClient,
     JsonFormat,
     KafkaSink,
@@ -58,6 +58,8 @@ from flinkray.tables.api.table import Table
 ORDER = pa.schema(
     [("id", pa.int64()), ("customer", pa.int32()), ("cents", pa.int64()), ("placed", pa.timestamp("us", "UTC"))]
 )
+
+ENRICHED_ORDER = pa.schema([*ORDER, ("name", pa.string()), ("country", pa.string()), ("credit", pa.int64())])
 
 ENRICHED = """
 SELECT o.id, o.customer, c.name, c.country, c.credit, o.cents, o.placed
@@ -91,7 +93,7 @@ def customers(env: StreamExecutionEnvironment, postgres: str) -> Table:
     return env.tables.from_changelog_stream(changes, versions)
 
 
-def build(env: StreamExecutionEnvironment, kafka: str, postgres: str, files: Path) -> None:
+def build(env: StreamExecutionEnvironment, kafka: str, postgres: str, lake: Path) -> None:
     """The whole job: three sinks, which share the two sources."""
     orders = env.from_source(
         KafkaSource(kafka, ["orders"], JsonFormat(ORDER)),
@@ -101,7 +103,7 @@ def build(env: StreamExecutionEnvironment, kafka: str, postgres: str, files: Pat
     env.tables.create_temporary_view("customers", customers(env, postgres))
 
     enriched = env.sql(ENRICHED, orders=orders).with_rowtime("placed")
-    enriched.sink_to(FileSink(files)).name("to files")
+    enriched.sink_to(DeltaSink(lake, ENRICHED_ORDER)).name("to Delta Lake")
 
     alerts = env.sql(ALERTS, enriched=enriched)
     exactly_once = DeliveryGuarantee.EXACTLY_ONCE
@@ -118,8 +120,8 @@ def build(env: StreamExecutionEnvironment, kafka: str, postgres: str, files: Pat
 
 def run(kafka: KafkaBroker, postgres: PostgresServer, target: str, seconds: float, out: Path, parallelism: int) -> bool:
     """Whether the job has computed what the shop knows."""
-    files = out.resolve() / "orders"
-    shutil.rmtree(files, ignore_errors=True)
+    lake = out.resolve() / "orders"
+    shutil.rmtree(lake, ignore_errors=True)
     shop = Shop(kafka, postgres)
     with tempfile.TemporaryDirectory(prefix="orders-") as checkpoints:
         env = StreamExecutionEnvironment.get_execution_environment(
@@ -130,7 +132,7 @@ def run(kafka: KafkaBroker, postgres: PostgresServer, target: str, seconds: floa
                 "execution.checkpointing.dir": checkpoints,
             }
         )
-        build(env, kafka.servers, postgres.uri, files)
+        build(env, kafka.servers, postgres.uri, lake)
         client = env.execute_async("orders")
         try:
             watch(shop, postgres, client, seconds)
@@ -141,7 +143,7 @@ def run(kafka: KafkaBroker, postgres: PostgresServer, target: str, seconds: floa
             with contextlib.suppress(Exception):
                 client.result(timeout=30)
             raise
-    return report(kafka, postgres, files)
+    return report(kafka, postgres, lake)
 
 
 def watch(shop: Shop, postgres: PostgresServer, client: JobClient, seconds: float) -> None:
@@ -193,9 +195,9 @@ def totals(postgres: PostgresServer) -> tuple[Rows, Rows]:
     return postgres.execute("SELECT customer, name, country, orders, cents FROM totals"), postgres.execute(expected)
 
 
-def in_files(postgres: PostgresServer, files: Path) -> tuple[Rows, Rows]:
-    """Orders in files with the countries of their customers, and as they were placed."""
-    found = pq.read_table(files, columns=["id", "customer", "country", "cents"]).to_pydict()
+def in_lake(postgres: PostgresServer, lake: Path) -> tuple[Rows, Rows]:
+    """Orders in Delta Lake with the countries of their customers, and as they were placed."""
+    found = DeltaTable(lake).to_pyarrow_table(columns=["id", "customer", "country", "cents"]).to_pydict()
     return list(zip(*found.values(), strict=True)), postgres.execute("SELECT id, customer, country, cents FROM placed")
 
 
@@ -220,10 +222,10 @@ def differences(found: Rows, expected: Rows) -> tuple[int, int]:
     return (theirs - ours).total(), (ours - theirs).total()
 
 
-def report(kafka: KafkaBroker, postgres: PostgresServer, files: Path) -> bool:
+def report(kafka: KafkaBroker, postgres: PostgresServer, lake: Path) -> bool:
     """Prints what was computed beside what the shop knows; whether it is the same."""
     compared = {
-        f"orders in {files}": in_files(postgres, files),
+        f"orders in {lake}": in_lake(postgres, lake),
         "alerts in Kafka": alerts(kafka, postgres),
         "totals in PostgreSQL": totals(postgres),
     }
@@ -245,7 +247,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--target", choices=("ray", "local"), default="ray", help="where the job runs")
     parser.add_argument("--seconds", type=float, default=30, help="for how long there are orders")
-    parser.add_argument("--out", type=Path, default=Path("orders-report"), help="directory for the Parquet output")
+    parser.add_argument("--out", type=Path, default=Path("orders-report"), help="directory for the table of all orders")
     parser.add_argument("--parallelism", type=int, default=2, help="subtasks per operator")
     arguments = parser.parse_args()
     given = (arguments.target, arguments.seconds, arguments.out, arguments.parallelism)

@@ -8,6 +8,8 @@ from .connectors.collection.source import ArrowSource, CollectionSource, PandasS
 from .connectors.committer import CommitOutcome, CommitRequest, Committer
 from .connectors.datagen.source import DataGenSource, RandomField, SequenceField
 from .connectors.delivery_guarantee import DeliveryGuarantee
+from .connectors.delta.sink import DeltaSink
+from .connectors.delta.source import DeltaSource
 from .connectors.discard.sink import DiscardSink
 from .connectors.files.source import FileSource
 from .connectors.files.writing.buckets import (
@@ -29,6 +31,8 @@ from .connectors.formats.protobuf import ProtobufFormat
 from .connectors.formats.raw import RawFormat
 from .connectors.formats.schema_registry import SchemaRegistry
 from .connectors.hybrid.source import HybridSource
+from .connectors.iceberg.sink import IcebergSink
+from .connectors.iceberg.source import IcebergSource
 from .connectors.kafka.offsets import KafkaOffsets
 from .connectors.kafka.sink import KafkaSink
 from .connectors.kafka.source import KafkaSource
@@ -284,6 +288,8 @@ __all__ = [
     "DebeziumJsonFormat",
     "DeliveryGuarantee",
     "DeltaEvictor",
+    "DeltaSink",
+    "DeltaSource",
     "DeltaTrigger",
     "DiscardSink",
     "Duration",
@@ -306,6 +312,8 @@ __all__ = [
     "GlobalWindows",
     "HashMapStateBackend",
     "HybridSource",
+    "IcebergSink",
+    "IcebergSource",
     "IntervalJoin",
     "IntervalJoined",
     "InvalidProgramError",

@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
-from flinkray import DeliveryGuarantee, DiscardSink, FileSink, KafkaSink, PostgresSink, PrintSink, Sink
+from flinkray import (
+    DeliveryGuarantee,
+    DeltaSink,
+    DiscardSink,
+    FileSink,
+    IcebergSink,
+    KafkaSink,
+    PostgresSink,
+    PrintSink,
+    Sink,
+)
 
 SINKS: tuple[tuple[str, Sink], ...] = (
     ("FileSink", FileSink("rows")),
+    ("DeltaSink", DeltaSink("table")),
+    ("IcebergSink", IcebergSink("shop.orders")),
     ("KafkaSink", KafkaSink("host:9092", "topic")),
     (
         "KafkaSink, exactly once",

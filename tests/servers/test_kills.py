@@ -1,4 +1,4 @@
-"""Sinks that write exactly once into real servers, in jobs on Ray whose processes die: every row is there once.
+"""Sinks that write exactly once into real servers and tables of a lake, in jobs on Ray whose processes die: every row is there once.
 
 `-m "kafka or postgres or redis" --recovery` runs all of them, each time with other victims.
 """
@@ -12,11 +12,13 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 import pytest
 
 from flinkray import (
@@ -32,6 +34,7 @@ from flinkray import (
     StreamExecutionEnvironment,
     WatermarkStrategy,
 )
+from tests.support.lake import TABLES
 from tests.support.recovery import run_with_kills
 
 pytestmark = [pytest.mark.ray, pytest.mark.recovery, pytest.mark.timeout(400), pytest.mark.usefixtures("ray_cluster")]
@@ -48,11 +51,12 @@ def number(rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
 
 @dataclass(frozen=True)
 class Target:
-    """Where rows go: a sink, the numbers that a reader finds behind it, and how the server dies and comes back."""
+    """Where rows go: a sink, the numbers that a reader finds behind it, and how the server, where there is one, dies and
+    comes back."""
 
     sink: Sink
     read: Callable[[], list[int]]
-    restart: Callable[[], None]
+    restart: Callable[[], None] = lambda: None
 
 
 @dataclass(frozen=True)
@@ -124,12 +128,20 @@ def _postgres(request: pytest.FixtureRequest, prepared: bool = False) -> Target:
     return Target(sink, lambda: [row[0] for row in postgres.execute(f"SELECT n FROM {table}")], restart)
 
 
-TARGETS = {
+def _lake(request: pytest.FixtureRequest, name: str) -> Target:
+    table = TABLES[name](request.getfixturevalue("tmp_path"))
+    request.addfinalizer(table.close)
+    sink = table.sink(schema=pa.schema({"n": pa.int64()}))
+    return Target(sink, lambda: table.read().column("n").to_pylist())
+
+
+SERVERS = {
     "kafka": pytest.param(_kafka, marks=pytest.mark.kafka),
     "redis": pytest.param(_redis, marks=pytest.mark.redis),
     "postgres": pytest.param(_postgres, marks=pytest.mark.postgres),
     "postgres prepared": pytest.param(lambda request: _postgres(request, True), marks=pytest.mark.postgres),
 }
+TARGETS = {**SERVERS, **{name: partial(_lake, name=name) for name in TABLES}}
 
 
 @pytest.fixture
@@ -149,7 +161,7 @@ def test_every_row_is_there_once_whoever_dies(
 
 
 @pytest.mark.parametrize("seed", range(RUNS))
-@pytest.mark.parametrize("make", TARGETS.values(), ids=TARGETS)
+@pytest.mark.parametrize("make", SERVERS.values(), ids=SERVERS)
 def test_every_row_is_there_once_though_the_server_dies_too(
     request: pytest.FixtureRequest,
     tmp_path: Path,

@@ -73,14 +73,22 @@ from flinkray import (
     when,
 )
 from flinkray.batches.row_codec import decode
+from flinkray.connectors.delta.data_files import DeltaFile
+from flinkray.connectors.delta.log import DeltaSplit, DeltaStart
+from flinkray.connectors.delta.tables import DeltaPlace
 from flinkray.connectors.feedback.source import _HeadSplit
 from flinkray.connectors.files.monitoring import MonitoredFiles
 from flinkray.connectors.files.writing.commits import AbandonedFiles, FileCommittable
 from flinkray.connectors.files.writing.compaction import FileCompaction, FileToCompact
 from flinkray.connectors.files.writing.partition_commit import PartitionWritten, WriterProgress
 from flinkray.connectors.hybrid.messages import HybridEnumeratorState, HybridSplit
+from flinkray.connectors.iceberg.data_files import IcebergFile
+from flinkray.connectors.iceberg.log import IcebergSplit, IcebergStart
+from flinkray.connectors.iceberg.tables import IcebergPlace
 from flinkray.connectors.kafka.enumerator import KafkaEnumeratorState, KafkaSplit
 from flinkray.connectors.kafka.transactions.coordinators import KafkaTransaction
+from flinkray.connectors.lake.commits import LakeFiles
+from flinkray.connectors.lake.enumerator import TablePosition
 from flinkray.connectors.lookup import LookupReader, LookupTable
 from flinkray.connectors.postgres.changes.enumerator import ChangesEnumeratorState
 from flinkray.connectors.postgres.changes.settings import ChangesSettings, SplitKey
@@ -174,6 +182,14 @@ def examples() -> dict[str, Any]:
         "record type": RecordType(Kind.TUPLE, pa.schema({"f0": pa.list_(pa.decimal128(5, 2))})),
         "record type with objects": RecordType(Kind.ROW, pa.schema({"any": PICKLED})),
         "given by a reader": (SourceBatch(Batch(ROWS), "split"), SourceProgress("split", Timestamp(7), True)),
+        "tables of a lake": [
+            LakeFiles("sink", (DeltaFile("d=1/part.parquet", 9, 7, {"d": "1"}, "{}"),)),
+            LakeFiles("sink", (IcebergFile("file:///t/1.parquet", 9, 0, (1,), {"record_count": 1}),)),
+            TablePosition(3, (DeltaSplit("d=1/part.parquet", {"d": "1"}, 5),)),
+            IcebergSplit("file:///t/1.parquet", "PARQUET", 0, (1,), 9, 900, (("file:///t/2.parquet", "PARQUET"),), 5),
+            (DeltaPlace("/t", (("key", "value"),)), IcebergPlace("shop.orders", "default", (("type", "sql"),))),
+            (DeltaStart(version=3), IcebergStart(after=5)),
+        ],
         "redis": [RedisRows("mark", "sink", b"\xdd\0\0\0\0"), RedisSplit("orders", "5-0", None, is_begun=True)],
         "transactions": [KafkaTransaction("orders-0-7-0123456789ab", 4, 0)],
         "partitions": KafkaEnumeratorState(frozenset({("orders", 0)}), (KafkaSplit("orders", 1, 5, 9),)),

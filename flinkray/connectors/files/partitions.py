@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -49,24 +50,31 @@ def partition_values(path: str, columns: Sequence[str], default: str) -> dict[st
 
 def by_partition(data: pa.RecordBatch, partitions: Partitions) -> Iterator[tuple[str, pa.RecordBatch]]:
     """The rows of each directory, in their order, without the columns that the directory's name has."""
-    if not data.num_rows:
-        return
     columns, default = partitions.columns, partitions.default
     texts = [_text(data, name) for name in columns]
+    for values, rows in by_values(data.drop_columns(list(columns)), texts):
+        named = zip(columns, values, strict=True)
+        yield "/".join(f"{_escaped(name)}={_escaped(value) if value else default}" for name, value in named), rows
+
+
+def by_values(data: pa.RecordBatch, keys: Sequence[pa.Array]) -> Iterator[tuple[tuple[Any, ...], pa.RecordBatch]]:
+    """The rows of each combination of values of the keys, in their order.
+
+    Args:
+        keys: a value for each row, of types that Arrow makes dictionaries of; not empty.
+    """
+    if not data.num_rows:
+        return
     codes = np.zeros(data.num_rows, np.int64)
-    for text in texts:
-        encoded = text.dictionary_encode(null_encoding="encode")
+    for key in keys:
+        encoded = key.dictionary_encode(null_encoding="encode")
         codes = codes * len(encoded.dictionary) + encoded.indices.to_numpy()
         codes = np.unique(codes, return_inverse=True)[1].reshape(-1)  # no product of numbers grows too large
     order = np.argsort(codes, kind="stable")
     starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
-    rest = data.drop_columns(list(columns))
-    is_one = len(starts) == 1
     for start, stop in zip(starts, [*starts[1:], len(order)], strict=True):
-        first = order[start]
-        values = zip(columns, (text[first].as_py() for text in texts), strict=True)
-        directory = "/".join(f"{_escaped(name)}={_escaped(value) if value else default}" for name, value in values)
-        yield directory, rest if is_one else rest.take(pa.array(order[start:stop]))
+        values = tuple(key[order[start]].as_py() for key in keys)
+        yield values, data if len(starts) == 1 else data.take(pa.array(order[start:stop]))
 
 
 def partition_column(value: str | None, kind: pa.DataType, rows: int) -> pa.Array:

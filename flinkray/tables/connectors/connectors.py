@@ -8,7 +8,18 @@ from flinkray.connectors.lookup import LookupTable
 from flinkray.connectors.sink import Sink
 from flinkray.connectors.source import Source
 from flinkray.errors import InvalidProgramError, did_you_mean
-from flinkray.tables.connectors import datagen, filesystem, in_memory, jdbc, kafka, postgres_cdc, printing, redis
+from flinkray.tables.connectors import (
+    datagen,
+    delta,
+    filesystem,
+    iceberg,
+    in_memory,
+    jdbc,
+    kafka,
+    postgres_cdc,
+    printing,
+    redis,
+)
 from flinkray.tables.connectors.contract import Connector, metadata_columns
 from flinkray.tables.connectors.options import ConnectorOptions
 from flinkray.tables.plans.expressions import BoundExpression, Call, Column
@@ -24,7 +35,9 @@ from flinkray.types.changelogs import INSERTS, Changes
 CONNECTORS: dict[str, Connector] = {
     "blackhole": printing.BLACKHOLE,
     "datagen": datagen.CONNECTOR,
+    "delta": delta.CONNECTOR,
     "filesystem": filesystem.CONNECTOR,
+    "iceberg": iceberg.CONNECTOR,
     "jdbc": jdbc.CONNECTOR,
     "kafka": kafka.KAFKA,
     "postgres-cdc": postgres_cdc.CONNECTOR,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from functools import partial
 
@@ -14,13 +13,12 @@ from flinkray.connectors.lookup import LookupTable, RowsLookup
 from flinkray.connectors.sink import Sink
 from flinkray.connectors.source import Boundedness, Source
 from flinkray.tables.connectors.contract import Connector, TableSource, physical_columns
-from flinkray.tables.connectors.options import ConnectorOptions
+from flinkray.tables.connectors.options import ConnectorOptions, size_in_bytes
 from flinkray.tables.plans.tables import Table
 from flinkray.tables.types.arrow import to_arrow
 
 _FORMATS = {"csv": "csv", "json": "json", "parquet": "parquet", "arrow": "arrow", "raw": "text"}
 _HALF_HOUR_MS = 30 * 60_000
-_SIZE = re.compile(r"(\d+)\s*(?:b|bytes|([kmgt])b?)?")
 
 
 def _format(table: Table, options: ConnectorOptions) -> str:
@@ -33,14 +31,6 @@ def _format(table: Table, options: ConnectorOptions) -> str:
     if name == "raw" and (len(columns) != 1 or to_arrow(columns[0].type) != pa.string()):
         raise options.fail("a table of format 'raw' has one column, which is STRING")
     return _FORMATS[options.one_of("format", tuple(_FORMATS), "")]
-
-
-def _bytes(raw: object) -> int:
-    """Flink's texts for sizes of memory, such as 128MB or `1 g`."""
-    found = _SIZE.fullmatch(str(raw).strip().lower())
-    if not found:
-        raise ValueError("expected a size such as '128MB'")
-    return int(found[1]) << 10 * "bkmgt".index(found[2] or "b")
 
 
 def _default_partition(options: ConnectorOptions) -> str:
@@ -89,7 +79,7 @@ def _sink(table: Table, options: ConnectorOptions) -> Sink:
         prefix=options.text("sink.file-prefix", "part"),
         partition_by=table.partitioned_by,
         default_partition=_default_partition(options),
-        part_size=options.read("sink.rolling-policy.file-size", _bytes, 128 << 20),
+        part_size=options.read("sink.rolling-policy.file-size", size_in_bytes, 128 << 20),
         rollover_interval=options.millis("sink.rolling-policy.rollover-interval", _HALF_HOUR_MS),
         inactivity_interval=options.millis("sink.rolling-policy.inactivity-interval", _HALF_HOUR_MS),
     )

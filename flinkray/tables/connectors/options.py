@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar, overload
 
@@ -15,6 +16,7 @@ from flinkray.errors import InvalidProgramError, did_you_mean
 T = TypeVar("T")
 D = TypeVar("D")
 CONNECTOR = "connector"
+_SIZE = re.compile(r"(\d+)\s*(?:b|bytes|([kmgt])b?)?")
 
 
 class ConnectorOptions:
@@ -119,3 +121,11 @@ class ConnectorOptions:
             if key != CONNECTOR and key not in self._known and not key.startswith(but):
                 known = sorted(self._known)
                 raise self.fail(f"there is no option {key!r}{did_you_mean(key, known)}; options: {', '.join(known)}")
+
+
+def size_in_bytes(raw: object) -> int:
+    """Flink's texts for sizes of memory, such as 128MB or `1 g`."""
+    found = _SIZE.fullmatch(str(raw).strip().lower())
+    if not found:
+        raise ValueError("expected a size such as '128MB'")
+    return int(found[1]) << 10 * "bkmgt".index(found[2] or "b")

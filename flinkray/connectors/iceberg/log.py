@@ -1,0 +1,158 @@
+"""Finds the files of a table: those of a snapshot, and those that later ones have added."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any
+
+from msgspec import Struct
+
+from flinkray.connectors.iceberg.tables import IcebergPlace, load_table, open_catalog
+from flinkray.connectors.lake.enumerator import TableLog, TablePosition
+from flinkray.errors import InvalidProgramError
+
+
+class IcebergSplit(Struct, frozen=True):
+    """A file, with the number of its rows that have been read.
+
+    Args:
+        format: of the file, in PyIceberg's words.
+        spec_id, partition: the partitioning that it was written with, and its values.
+        deletes: path and format of the files that say which of its rows are deleted.
+        row: does not count those.
+    """
+
+    path: str
+    format: str
+    spec_id: int
+    partition: tuple[Any, ...]
+    rows: int
+    size: int
+    deletes: tuple[tuple[str, str], ...] = ()
+    row: int = 0
+
+    @property
+    def split_id(self) -> str:
+        return self.path
+
+
+class IcebergStart(Struct, frozen=True):
+    """Where reading begins.
+
+    Args:
+        snapshot_id, timestamp: all rows of that snapshot, or of the one that was current then; None of both: of the
+            current one.
+        after: nothing that this snapshot has; LATEST: that the current one has at the start.
+    """
+
+    snapshot_id: int | None = None
+    timestamp: datetime | None = None
+    after: int | None = None
+
+
+LATEST = -1
+
+
+class IcebergLog(TableLog):
+    """The snapshots of a table.
+
+    Args:
+        skips_changes: whether snapshots that delete or change rows are passed over; else they are an error.
+    """
+
+    def __init__(self, place: IcebergPlace, start: IcebergStart, skips_changes: bool) -> None:
+        self._place = place
+        self._start = start
+        self._skips_changes = skips_changes
+        self._catalog = open_catalog(place)
+
+    def first(self) -> TablePosition:
+        table = load_table(self._catalog, self._place)
+        current = table.current_snapshot()
+        if self._start.after == LATEST:
+            return TablePosition(None if current is None else current.snapshot_id, ())
+        if self._start.after is not None:
+            return self._between(table, self._start.after)
+        snapshot_id = snapshot_of(table, self._start, self._place)
+        if snapshot_id is None:
+            return TablePosition(None, ())
+        return TablePosition(snapshot_id, _splits(table.scan(snapshot_id=snapshot_id).plan_files()))
+
+    def after(self, position: int | None) -> TablePosition:
+        return self._between(load_table(self._catalog, self._place), position)
+
+    def close(self) -> None:
+        self._catalog.close()
+
+    def _between(self, table: Any, position: int | None) -> TablePosition:
+        """What the snapshots after that one, up to the current one, have added."""
+        current = table.current_snapshot()
+        if current is None or current.snapshot_id == position:
+            return TablePosition(position, ())
+        splits: list[IcebergSplit] = []
+        for snapshot in self._snapshots_after(table, position):
+            operation = "append" if snapshot.summary is None else snapshot.summary.operation.value
+            if operation == "append":
+                added = table.incremental_append_scan(
+                    from_snapshot_id_exclusive=snapshot.parent_snapshot_id,
+                    to_snapshot_id_inclusive=snapshot.snapshot_id,
+                )
+                splits.extend(_splits(added.plan_files()))
+            elif operation != "replace" and not self._skips_changes:
+                raise InvalidProgramError(
+                    f"{self._place}: snapshot {snapshot.snapshot_id} deletes or changes rows ({operation}), and a "
+                    "stream of added rows cannot say so; pass over such snapshots with changes='skip'"
+                )
+        return TablePosition(current.snapshot_id, tuple(splits))
+
+    def _snapshots_after(self, table: Any, position: int | None) -> list[Any]:
+        """The snapshots after that one, the oldest first."""
+        by_id = {each.snapshot_id: each for each in table.snapshots()}
+        found = []
+        snapshot = table.current_snapshot()
+        while snapshot is not None and snapshot.snapshot_id != position:
+            found.append(snapshot)
+            before = snapshot.parent_snapshot_id
+            if before == position:
+                return found[::-1]
+            snapshot = by_id.get(before)
+        raise InvalidProgramError(
+            f"{self._place}: snapshot {position or 'before the first one'}, up to which rows have been read, is not "
+            "followed by the current one any more: those in between have expired, or the table was rolled back; keep "
+            "snapshots longer, or start anew with all rows of the table: give the source another uid"
+        )
+
+
+def snapshot_of(table: Any, start: IcebergStart, place: IcebergPlace) -> int | None:
+    """The snapshot with all whose rows reading begins; None: the table has none.
+
+    Raises:
+        InvalidProgramError: there is none such.
+    """
+    if start.snapshot_id is not None:
+        found = table.snapshot_by_id(start.snapshot_id)
+    elif start.timestamp is not None:
+        found = table.snapshot_as_of_timestamp(int(start.timestamp.timestamp() * 1_000))
+    else:
+        current = table.current_snapshot()
+        return None if current is None else int(current.snapshot_id)
+    if found is None:
+        wanted = start.snapshot_id if start.timestamp is None else f"of {start.timestamp.isoformat()}"
+        raise InvalidProgramError(f"the table {place} has no snapshot {wanted} (any more)")
+    return int(found.snapshot_id)
+
+
+def _splits(tasks: Iterable[Any]) -> tuple[IcebergSplit, ...]:
+    return tuple(
+        IcebergSplit(
+            path=task.file.file_path,
+            format=task.file.file_format.value,
+            spec_id=task.file.spec_id,
+            partition=tuple(task.file.partition[index] for index in range(len(task.file.partition))),
+            rows=task.file.record_count,
+            size=task.file.file_size_in_bytes,
+            deletes=tuple((each.file_path, each.file_format.value) for each in task.delete_files),
+        )
+        for task in tasks
+    )
