@@ -1,4 +1,4 @@
-"""Sinks that write exactly once into real servers and tables of a lake, in jobs on Ray whose processes die: every row is there once.
+"""Sinks that write exactly once into real servers and tables of a lake, in jobs on Ray whose processes die.
 
 `-m "kafka or postgres or redis" --recovery` runs all of them, each time with other victims.
 """
@@ -51,8 +51,8 @@ def number(rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
 
 @dataclass(frozen=True)
 class Target:
-    """Where rows go: a sink, the numbers that a reader finds behind it, and how the server, where there is one, dies and
-    comes back."""
+    """Where rows go: a sink, the numbers that a reader finds behind it, and how its server, if any, dies and comes
+    back."""
 
     sink: Sink
     read: Callable[[], list[int]]
