@@ -144,6 +144,7 @@ METRICS: tuple[ExportedMetric, ...] = (
     _counter("operator_commits_succeeded", "commits", OPERATOR_TAGS, "of a sink", "successfulCommittables"),
     _counter("operator_commits_already_done", "commits", OPERATOR_TAGS, "found done", "alreadyCommittedCommittables"),
     _counter("operator_commits_retried", "commits", OPERATOR_TAGS, "tried again", "retriedCommittables"),
+    _counter("operator_commits_carried_over", "commits", OPERATOR_TAGS, "left to the next checkpoint"),
     _counter("operator_commits_given_up", "commits", OPERATOR_TAGS, "given up", "failedCommittables"),
     _counter("operator_async_retries", "calls", OPERATOR_TAGS, "asynchronous calls that were tried again"),
     _counter("operator_async_timeouts", "calls", OPERATOR_TAGS, "asynchronous calls that took too long"),

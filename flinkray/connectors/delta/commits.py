@@ -8,7 +8,7 @@ from typing import Any
 
 from flinkray.connectors.delta.data_files import DeltaFile
 from flinkray.connectors.delta.tables import DeltaPlace, deltalake, file_system, open_table
-from flinkray.connectors.files.commits import delete_file
+from flinkray.connectors.files.writing.commits import delete_file
 from flinkray.connectors.lake.commits import CommitConflictError, LakeCommitter
 from flinkray.extras import import_package
 

@@ -16,9 +16,9 @@ from msgspec import Struct
 from pyarrow import fs
 
 from flinkray.connectors.delta.tables import DeltaPlace, columns_of, deltalake, file_system, open_table
-from flinkray.connectors.files.commits import delete_file
 from flinkray.connectors.files.partitions import DEFAULT_PARTITION, by_values
 from flinkray.connectors.files.row_groups import RowGroups
+from flinkray.connectors.files.writing.commits import delete_file
 from flinkray.connectors.lake.columns import new_columns
 from flinkray.connectors.lake.writer import OpenDataFile, WrittenTable
 from flinkray.connectors.sink import SinkWriterContext
