@@ -29,6 +29,7 @@ NAMES = {
     "SavepointResult@1": "actors.protocol.control_messages:SavepointResult",
     "SubtaskDetails@1": "actors.protocol.control_messages:SubtaskDetails",
     "VertexDetails@1": "actors.protocol.control_messages:VertexDetails",
+    "ResourceProfile@1": "actors.protocol.resources:ResourceProfile",
     "SlotWait@1": "actors.protocol.resources:SlotWait",
     "TaskMetrics@1": "actors.protocol.task_messages:TaskMetrics",
     "OperatorMetrics@1": "actors.protocol.task_messages:OperatorMetrics",

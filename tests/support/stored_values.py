@@ -21,6 +21,7 @@ from actors.blocks.store import Block
 from actors.checkpoints.coordination.failures import StoppingFailedError
 from actors.high_availability.stored_jobs import StoreCorruptedError
 from actors.protocol.control_messages import JobDetails, SavepointResult
+from actors.protocol.resources import ResourceProfile, SlotWait
 from actors.spark.delivery import after_commit
 from actors.spark.spill import SpillBlockStore
 from actors.spark.staged_reader import StagedSplit
@@ -244,6 +245,7 @@ def examples() -> dict[str, Any]:
             error=ErrorInfo.of(DamagedCheckpointError("gone")),
             checkpoints=CheckpointOverview(latest_restored=RestoredCheckpoint(3, 4, True, "memory://stored")),
             savepoints=(SavepointResult("request", "memory://stored/savepoint", None),),
+            slot_wait=SlotWait(1, 2, ((ResourceProfile(1.0), 1),)),
         ),
         "latencies": [LatencyStatistics(**dict.fromkeys(LatencyStatistics.__dataclass_fields__, 1))],
         "expressions of SQL": CalcFactory(
