@@ -245,8 +245,8 @@ def examples() -> dict[str, Any]:
             error=ErrorInfo.of(DamagedCheckpointError("gone")),
             checkpoints=CheckpointOverview(latest_restored=RestoredCheckpoint(3, 4, True, "memory://stored")),
             savepoints=(SavepointResult("request", "memory://stored/savepoint", None),),
-            slot_wait=SlotWait(1, 2, ((ResourceProfile(1.0), 1),)),
         ),
+        "slot_wait": SlotWait(1, 2, ((ResourceProfile(1.0), 1),)),
         "latencies": [LatencyStatistics(**dict.fromkeys(LatencyStatistics.__dataclass_fields__, 1))],
         "expressions of SQL": CalcFactory(
             (("at", TIMESTAMP_LTZ(3).as_attribute(TimeAttribute.ROWTIME)), ("row", SQL_ROW)),
