@@ -17,7 +17,7 @@ from pyarrow import fs
 
 from flinkray.connectors.delta.tables import DeltaPlace, columns_of, deltalake, file_system, open_table
 from flinkray.connectors.files.partitions import DEFAULT_PARTITION, by_values
-from flinkray.connectors.files.row_groups import RowGroups
+from flinkray.connectors.files.row_groups import DICTIONARY_BYTES, RowGroups
 from flinkray.connectors.files.writing.commits import delete_file
 from flinkray.connectors.lake.columns import new_columns
 from flinkray.connectors.lake.writer import OpenDataFile, WrittenTable
@@ -117,7 +117,9 @@ class _OpenDeltaFile(OpenDataFile):
         if posixpath.dirname(path):
             system.create_dir(posixpath.dirname(path), recursive=True)
         self._stream = system.open_output_stream(path, compression=None)
-        self._writer = pq.ParquetWriter(self._stream, schema, compression="zstd")
+        self._writer = pq.ParquetWriter(
+            self._stream, schema, compression="zstd", dictionary_pagesize_limit=DICTIONARY_BYTES
+        )
         self._groups = RowGroups(lambda rows: self._writer.write_table(rows, row_group_size=rows.num_rows))
 
     def write(self, rows: pa.RecordBatch) -> None:

@@ -12,6 +12,9 @@ from flinkray.batches.sizes import data_bytes
 
 _MOST_ROWS = 131_072
 _MOST_BYTES = 64 << 20
+DICTIONARY_BYTES = 256 << 10
+"""A column whose different values take more is written without a dictionary from there on. Parquet's own limit is what
+a row group of different numbers takes: all are then in a dictionary, in half as much space and time again."""
 _MOST_OF_FEW_ROWS = 64
 """So many small batches may wait for their row group one by one before they are coalesced."""
 

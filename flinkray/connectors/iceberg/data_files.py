@@ -11,7 +11,7 @@ import pyarrow as pa
 from msgspec import Struct
 
 from flinkray.connectors.files.partitions import by_values
-from flinkray.connectors.files.row_groups import RowGroups
+from flinkray.connectors.files.row_groups import DICTIONARY_BYTES, RowGroups
 from flinkray.connectors.iceberg.tables import IcebergPlace, columns_of, load_table, open_catalog, opened, pyiceberg
 from flinkray.connectors.lake.columns import new_columns
 from flinkray.connectors.lake.writer import OpenDataFile, WrittenTable
@@ -144,7 +144,8 @@ class _OpenIcebergFile(OpenDataFile):
         self._output = io.new_output(path)
         self._watched = _WatchedOutput(self._output)
         formats = pyiceberg("io.pyarrow").ParquetFormatModel()
-        self._writer = formats.create_writer(self._watched, metadata.schema(), metadata.properties)
+        properties = {"write.parquet.dict-size-bytes": str(DICTIONARY_BYTES), **metadata.properties}
+        self._writer = formats.create_writer(self._watched, metadata.schema(), properties)
         self._groups = RowGroups(self._writer.write)
 
     def write(self, rows: pa.RecordBatch) -> None:

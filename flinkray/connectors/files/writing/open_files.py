@@ -11,7 +11,7 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 from msgspec import Struct
 
-from flinkray.connectors.files.row_groups import RowGroups
+from flinkray.connectors.files.row_groups import DICTIONARY_BYTES, RowGroups
 from flinkray.connectors.files.writing.commits import FileCommittable
 from flinkray.connectors.formats.csv import CsvFormat
 from flinkray.connectors.formats.json import JsonFormat
@@ -68,7 +68,7 @@ class _ParquetFile(OpenFile):
     """Writes row groups of many batches."""
 
     def _start(self) -> None:
-        self._writer = pq.ParquetWriter(self._stream, self.schema)
+        self._writer = pq.ParquetWriter(self._stream, self.schema, dictionary_pagesize_limit=DICTIONARY_BYTES)
         self._groups = RowGroups(lambda rows: self._writer.write_table(rows, row_group_size=rows.num_rows))
 
     def write(self, batch: pa.RecordBatch) -> None:

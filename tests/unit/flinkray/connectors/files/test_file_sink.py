@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import cloudpickle
+import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.json
@@ -373,6 +374,17 @@ def test_objects_have_no_columns_to_write(tmp_path: Path) -> None:
 def test_wrong_file_sinks(tmp_path: Path, arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidProgramError, match=message):
         FileSink(tmp_path, **arguments)
+
+
+def test_different_numbers_are_not_written_twice(tmp_path: Path) -> None:
+    """Once in a dictionary, and then by their places in it."""
+    numbers = np.random.default_rng(1).integers(0, 1 << 62, 131_072)
+    writer = FileSink(tmp_path, "parquet").create_writer(FakeSubtaskContext())
+    writer.write(Batch(pa.record_batch({"n": numbers})))
+    writer.prepare_commit(1)
+    (file,) = tmp_path.iterdir()
+    writer.close()
+    assert file.stat().st_size < 1.1 * numbers.nbytes
 
 
 def test_tiny_batches_that_wait_for_their_row_group_do_not_hold_what_they_are_slices_of(tmp_path: Path) -> None:
