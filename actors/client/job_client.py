@@ -34,7 +34,6 @@ from actors.protocol.ports import Address, EndpointGone, Host
 from flinkray.batches.batch import Batch
 from flinkray.errors import (
     CheckpointError,
-    ConfigurationError,
     ErrorInfo,
     FlinkrayError,
     JobCanceledError,
@@ -43,7 +42,6 @@ from flinkray.errors import (
 from flinkray.execution import JobClient, JobExecutionResult, JobProgress, JobStatus
 from flinkray.filesystems import absolute
 from flinkray.latencies import LatencyStatistics
-from flinkray.redaction import redacted
 from flinkray.state.checkpoint_statistics import CheckpointOverview
 from flinkray.types.records import JobId
 
@@ -201,26 +199,6 @@ class ClusterJobClient(JobClient):
             except EndpointGone:
                 self._look()
         return CheckpointOverview() if self._ended is None else self._ended.checkpoints
-
-    def log(self) -> str:
-        """The ends of the logs of the job's processes that run, in the order of time and without secrets.
-
-        Raises:
-            ConfigurationError: none of them logs to a file of its own.
-        """
-        from actors.rest.asking.masters import Masters, OneCluster
-
-        masters = Masters(OneCluster(self._cluster_id, self._host), lambda: time.monotonic() * 1000, 1_000.0)
-        try:
-            text = masters.job_log(self.job_id)
-        finally:
-            masters.close()
-        if text is None:
-            raise ConfigurationError(
-                f"no process of job {self.job_id} that still runs logs to a file of its own: those of a job that has "
-                "ended are below /tmp/ray/session_latest/logs on the nodes where they ran"
-            )
-        return redacted(text)
 
     def trigger_savepoint(self, directory: str | None = None, timeout: float | None = None) -> str:
         return self._savepoint(directory, StopMode.GO_ON, _deadline(timeout))

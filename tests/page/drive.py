@@ -97,8 +97,9 @@ class Visitor:
 
     def open(self, view: View) -> None:
         self.page.goto("about:blank")
-        self.page.goto(f"{self._url}/#{view.place}", wait_until="networkidle")
+        self.page.goto(f"{self._url}/#{view.place}")
         self.wait_for(view.name, view.text)
+        self.wait_for(view.name, "Loading", state="hidden")
         self.look(view.name)
 
     def look(self, name: str) -> None:
