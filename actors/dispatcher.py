@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ from actors.high_availability.directories import high_availability_directory
 from actors.high_availability.dispatched_jobs import DispatchedJob, forget, prepare_replacement, recover, remove
 from actors.high_availability.store_queue import StoreQueue
 from actors.high_availability.stored_jobs import StoreCorruptedError, StoredJob
+from actors.logs.context import LogContext, log_context
 from actors.logs.setting_up import LogSettings
 from actors.protocol.client_requests import (
     CancelJob,
@@ -86,6 +88,11 @@ REPLACEMENT_DELAY_MS = 500.0
 
 # After so many JobMasters in a row that die before they say anything, the job fails: it is what kills them.
 MAX_SILENT_DEATHS = 10
+
+
+def _logs_for(job: DispatchedJob) -> AbstractContextManager[None]:
+    """What is logged meanwhile is of that job."""
+    return log_context(LogContext(job.job_id, job.name))
 
 
 class Dispatcher(Endpoint):
@@ -239,7 +246,8 @@ class Dispatcher(Endpoint):
         address = Address(f"{self._cluster_id}/job-master-{job_id}")
         job = DispatchedJob(job_id, name, self.context.clock.now_ms(), address, self._new_session(1))
         self._jobs[job_id] = job
-        log.info("cluster %r took job %r (%s)", self._cluster_id, job.name, job_id)
+        with _logs_for(job):
+            log.info("cluster %r took job %r (%s)", self._cluster_id, job.name, job_id)
         return job
 
     def _new_session(self, number: int) -> SessionId:
@@ -353,7 +361,8 @@ class Dispatcher(Endpoint):
     def _on_job_master_died(self, job: DispatchedJob, cause: str) -> None:
         job.silent_deaths += 1
         if job.ha_directory and job.silent_deaths < MAX_SILENT_DEATHS:
-            log.warning("the JobMaster of job %r died (%s); it is replaced", job.name, cause)
+            with _logs_for(job):
+                log.warning("the JobMaster of job %r died (%s); it is replaced", job.name, cause)
             job.status = JobStatus.INITIALIZING
             delay = REPLACEMENT_DELAY_MS * (job.silent_deaths - 1)
             self._main_thread.run_later(delay, partial(self._replace, job.job_id, job.number))
@@ -449,7 +458,8 @@ class Dispatcher(Endpoint):
         assert details is not None
         job.status = details.status
         job.archived = details
-        log.info("job %r is %s", job.name, details.status.value)
+        with _logs_for(job):
+            log.info("job %r is %s", job.name, details.status.value)
         self._after_end(job)
         self._release_if_jobless()
 

@@ -396,9 +396,9 @@ class EndpointRuntime:
     def _set_up_logs(self, endpoint: Endpoint) -> None:
         if not self.shares_process:
             own_process(endpoint.log_settings, endpoint.log_context)
-        elif endpoint.log_context.job_id:
-            mark_records()
-            enter(endpoint.log_context)
+            return
+        mark_records()
+        enter(endpoint.log_context)
 
     def _handle_next(self, endpoint: Endpoint) -> bool:
         """Waits for a message and handles it; False when the endpoint must end.

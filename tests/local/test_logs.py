@@ -87,5 +87,8 @@ def test_every_line_says_its_job_vertex_subtask_and_attempt(tmp_path: Path, reco
     assert {(subtask, attempt) for _, subtask, attempt in seen("coroutine")} >= {(0, 1), (1, 1)}
     assert all("await" in vertex for vertex, *_ in seen("coroutine"))
     assert all("call" in vertex for vertex, *_ in seen("pool"))
+    of_masters = [each for each in records if each.name.startswith("actors.") and "'logs'" in each.getMessage()]
+    assert {each.flinkray_job_id for each in of_masters} == {job}
+    assert {each.name for each in of_masters} >= {"actors.dispatcher", "actors.jobs.dispatcher_connection"}
     (restart,) = [each for each in records if "as asked" in each.getMessage()]
     assert (restart.flinkray_job_id, restart.flinkray_vertex) == (job, ""), "the JobMaster logs for the whole job"

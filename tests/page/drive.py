@@ -33,7 +33,7 @@ _OF_SUBTASKS = re.compile(r"/vertices/[0-9a-f]{32}(/(backpressure|watermarks|his
 _SIZES = {"wide": (1440, 900), "phone": (390, 844)}
 _WAYS = (("light", "wide"), ("dark", "wide"), ("light", "phone"))
 _WITH_MANY = ("graph", "vertex-subtasks", "vertex-charts", "timeline", "checkpoint")
-_WAIT_MS = 20_000
+_WAIT_MS = 60_000
 
 
 class View(Struct, frozen=True):
