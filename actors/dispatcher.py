@@ -45,6 +45,7 @@ from actors.protocol.control_messages import (
 from actors.protocol.dispatcher_errors import DispatcherNotReadyError, UnknownJobError
 from actors.protocol.main_thread import MainThread, RunAsync
 from actors.protocol.ports import (
+    ENVIRONMENT_FAILED,
     Address,
     DeliveryFailed,
     Endpoint,
@@ -360,7 +361,8 @@ class Dispatcher(Endpoint):
 
     def _on_job_master_died(self, job: DispatchedJob, cause: str) -> None:
         job.silent_deaths += 1
-        if job.ha_directory and job.silent_deaths < MAX_SILENT_DEATHS:
+        is_hopeless = job.silent_deaths >= MAX_SILENT_DEATHS or cause.startswith(ENVIRONMENT_FAILED)
+        if job.ha_directory and not is_hopeless:
             with _logs_for(job):
                 log.warning("the JobMaster of job %r died (%s); it is replaced", job.name, cause)
             job.status = JobStatus.INITIALIZING

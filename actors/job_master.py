@@ -10,6 +10,8 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
+from msgspec.structs import replace
+
 from actors.checkpoints.coordination.failures import StoppingFailedError
 from actors.high_availability.pointers import JobLeadership, StopSavepoint
 from actors.jobs.dispatcher_connection import DispatcherConnection
@@ -70,6 +72,7 @@ from actors.protocol.task_messages import (
     NotifyCheckpointComplete,
     ReleasePartitions,
     SubmitTask,
+    TaskDeployment,
     TaskReport,
     TriggerCheckpoint,
 )
@@ -96,7 +99,7 @@ from flinkray.filesystems import join
 from flinkray.functions.program_files import modules_among
 from flinkray.functions.python_path import add_directories
 from flinkray.persistence import loads
-from graphs.job_graph import CheckpointSettings, JobGraph
+from graphs.job_graph import CheckpointSettings, JobGraph, JobVertexId, OperatorConfig
 
 log = logging.getLogger(__name__)
 
@@ -187,8 +190,8 @@ class JobMaster(Endpoint):
         """The savepoint with which the JobMaster before was stopping the job."""
         self._is_ended = False
         self._files = JobFiles(modules_among(job_graph.cached_files))
-        self._have_files: set[AllocationId] = set()
-        """Slots to which the job's files have been sent. A lease is never used again."""
+        self._sent: dict[AllocationId, dict[JobVertexId, tuple[OperatorConfig, ...]]] = {}
+        """The code that slots have; those that have any have the job's files too."""
         self._dead: set[Address] = set()
         """Endpoints that died. For TaskExecutors alone that is for good: masters may be started again."""
 
@@ -428,8 +431,7 @@ class JobMaster(Endpoint):
     def _carry_out(self, command: SchedulerCommand) -> None:
         match command:
             case DeployTask():
-                self._bring_files(command)
-                self.context.tell(command.task_executor, SubmitTask.of(self._session, command.deployment))
+                self._deploy(command.task_executor, command.deployment)
             case CancelAttempt():
                 cancel = CancelTask(self._session, command.allocation_id, command.attempt_id)
                 self.context.tell(command.task_executor, cancel)
@@ -438,6 +440,7 @@ class JobMaster(Endpoint):
                 release = ReleasePartitions(self._session, command.allocation_id, ids)
                 self.context.tell(command.task_executor, release)
             case ReleaseSlot():
+                self._sent.pop(command.allocation_id, None)
                 free = FreeSlot(self._session, command.allocation_id, command.reason)
                 self.context.tell(command.task_executor, free)
                 self._forget_unused(command.task_executor)
@@ -450,13 +453,19 @@ class JobMaster(Endpoint):
             case SlotsTimedOut():
                 self._resource_manager.ask_for_overview(self._fail_for_slots)
 
-    def _bring_files(self, command: DeployTask) -> None:
-        """Sends what the job brings along before the first task of a slot, whose process is the job's until it ends."""
-        allocation_id = command.deployment.allocation_id
-        if self._job_graph.cached_files and allocation_id not in self._have_files:
-            self._have_files.add(allocation_id)
+    def _deploy(self, task_executor: Address, deployment: TaskDeployment) -> None:
+        """Sends a task with what its slot does not have yet: the slot's process is the job's until it ends, and tasks
+        may start in it again and again."""
+        session, allocation_id, vertex_id = self._session, deployment.allocation_id, deployment.vertex_id
+        sent = self._sent.setdefault(allocation_id, {})
+        if not sent and self._job_graph.cached_files:
             files = SerializedValue(self._job_graph.cached_files)
-            self.context.tell(command.task_executor, AddJobFiles(self._session, allocation_id, files))
+            self.context.tell(task_executor, AddJobFiles(session, allocation_id, files))
+        if sent.get(vertex_id) is deployment.operators:
+            deployment = replace(deployment, operators=())
+        else:
+            sent[vertex_id] = deployment.operators
+        self.context.tell(task_executor, SubmitTask.of(session, deployment))
 
     # -- the ResourceManager -------------------------------------------------------------------------------------
 
@@ -500,6 +509,7 @@ class JobMaster(Endpoint):
         self._forget_unused(task_executor)
 
     def _on_slot_failed(self, message: SlotFailed) -> None:
+        self._sent.pop(message.allocation_id, None)
         self._with_scheduler(lambda scheduler: scheduler.lose_slot(message.allocation_id, message.cause, self._now()))
         self._forget_unused(message.task_executor)
 

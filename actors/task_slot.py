@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any, get_args
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from actors.checkpoints.storage.state_writers import create_writer
 from actors.logs.context import LogContext, log_context
@@ -46,6 +47,7 @@ from flinkray.config.configuration import Configuration
 from flinkray.errors import ErrorInfo, FlinkrayError
 from flinkray.types.records import JobId, OperatorId
 from graphs.execution_graph import AttemptId
+from graphs.job_graph import JobVertexId, OperatorConfig
 from graphs.states import ExecutionState
 
 log = logging.getLogger(__name__)
@@ -87,6 +89,7 @@ class TaskSlot(Endpoint):
         self._network = NetworkEnvironment(context, configuration)
         self._running: dict[AttemptId, _RunningTask] = {}
         self._files = JobFiles({})
+        self._operators: dict[JobVertexId, tuple[OperatorConfig, ...]] = {}
         self._main_thread = MainThread(context)
 
     def on_start(self) -> None:
@@ -118,7 +121,7 @@ class TaskSlot(Endpoint):
             case AddJobFiles():
                 self._files = JobFiles(message.files.deserialize(), owns_process=not self.context.shares_process)
             case SubmitTask():
-                self._submit(message.deployment)
+                self._submit(self._with_operators(message.deployment))
             case CancelTask():
                 self._cancel(message.attempt_id)
             case DeliverOperatorEvent():
@@ -163,6 +166,12 @@ class TaskSlot(Endpoint):
                 self._network.on_delivery_failed(failure)
 
     # -- commands ------------------------------------------------------------------------------------------------
+
+    def _with_operators(self, deployment: TaskDeployment) -> TaskDeployment:
+        if not deployment.operators:
+            return replace(deployment, operators=self._operators[deployment.vertex_id])
+        self._operators[deployment.vertex_id] = deployment.operators
+        return deployment
 
     def _submit(self, deployment: TaskDeployment) -> None:
         if deployment.attempt_id in self._running:

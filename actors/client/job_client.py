@@ -22,18 +22,23 @@ from actors.protocol.client_requests import (
     GetJobOverview,
     GetJobProgress,
     GetSavepoint,
+    GetTriggeredCheckpoint,
     JobOverview,
     ShutDownCluster,
     TakeCollected,
+    TriggeredCheckpoint,
+    TriggerPeriodicCheckpoint,
     TriggerSavepoint,
 )
 from actors.protocol.control_messages import JobDetails, SavepointResult
 from actors.protocol.dispatcher_errors import DispatcherNotReadyError, EndpointSilentError
 from actors.protocol.elements import StopMode
+from actors.protocol.job_reports import CheckpointReport, GetCheckpointReport
 from actors.protocol.ports import Address, EndpointGone, Host
 from flinkray.batches.batch import Batch
 from flinkray.errors import (
     CheckpointError,
+    ConfigurationError,
     ErrorInfo,
     FlinkrayError,
     JobCanceledError,
@@ -42,6 +47,7 @@ from flinkray.errors import (
 from flinkray.execution import JobClient, JobExecutionResult, JobProgress, JobStatus
 from flinkray.filesystems import absolute
 from flinkray.latencies import LatencyStatistics
+from flinkray.redaction import redacted
 from flinkray.state.checkpoint_statistics import CheckpointOverview
 from flinkray.types.records import JobId
 
@@ -199,6 +205,70 @@ class ClusterJobClient(JobClient):
             except EndpointGone:
                 self._look()
         return CheckpointOverview() if self._ended is None else self._ended.checkpoints
+
+    def log(self) -> str:
+        """The ends of the logs of the job's processes that run, in the order of time and without secrets.
+
+        Raises:
+            ConfigurationError: none of them logs to a file of its own.
+        """
+        from actors.rest.asking.masters import Masters, OneCluster
+
+        masters = Masters(OneCluster(self._cluster_id, self._host), lambda: time.monotonic() * 1000, 1_000.0)
+        try:
+            text = masters.job_log(self.job_id)
+        finally:
+            masters.close()
+        if text is None:
+            raise ConfigurationError(
+                f"no process of job {self.job_id} that still runs logs to a file of its own: those of a job that has "
+                "ended are below /tmp/ray/session_latest/logs on the nodes where they ran"
+            )
+        return redacted(text)
+
+    def checkpoint_report(self) -> CheckpointReport:
+        """The same with all that is known of vertices, subtasks and the past."""
+        if self._ended is None:
+            try:
+                report: CheckpointReport = self._ask_job_master(GetCheckpointReport())
+                return report
+            except EndpointGone:
+                self._look()
+        if self._ended is None or self._ended.archive is None:
+            return CheckpointReport(self.checkpoints())
+        return CheckpointReport(self._ended.checkpoints, self._ended.archive.summary, self._ended.archive.checkpoints)
+
+    def trigger_checkpoint(self, timeout: float | None = None) -> int:
+        """Takes the next periodic checkpoint now, and gives its id once it is complete.
+
+        Raises:
+            CheckpointError: the job takes none, does not run, or this one has failed.
+            TimeoutError: it is not complete in time, and may still become so.
+        """
+        request_id, pause, deadline = uuid.uuid4().hex, self._new_pause(), _deadline(timeout)
+        is_taken = False
+        while True:
+            found = TriggeredCheckpoint()
+            try:
+                # Once more each time, as a JobMaster that has taken another's place knows nothing of the request.
+                self._ask_job_master(TriggerPeriodicCheckpoint(request_id))
+                is_taken = True
+                found = self._ask_job_master(GetTriggeredCheckpoint(request_id)) or found
+            except EndpointGone:
+                pass  # there is no JobMaster at the moment
+            except CheckpointError:
+                if not is_taken:
+                    raise  # else the one that takes the place of another has not started the job yet
+            if found.checkpoint_id is not None:
+                return found.checkpoint_id
+            if found.failure is not None:
+                raise CheckpointError(f"the checkpoint of job {self._job.name!r} has failed: {found.failure}")
+            if self._ended is not None:
+                ended = self._ended.status.value
+                raise CheckpointError(f"job {self._job.name!r} is {ended}, and takes no checkpoints any more")
+            if deadline is not None and time.monotonic() >= deadline:
+                raise TimeoutError(f"the checkpoint of job {self._job.name!r} is not complete yet")
+            pause.wait(deadline)
 
     def trigger_savepoint(self, directory: str | None = None, timeout: float | None = None) -> str:
         return self._savepoint(directory, StopMode.GO_ON, _deadline(timeout))

@@ -129,6 +129,12 @@ def session_jobs(name: str) -> tuple[JobOverview, ...]:
 def slot_waits(jobs: Sequence[tuple[str, JobOverview]]) -> dict[JobId, SlotWait]:
     """What those of the jobs, each with its cluster, wait for that have not got all of their slots; without those whose
     JobMaster does not answer."""
+    found = summaries(jobs)
+    return {job_id: summary.slot_wait for job_id, summary in found.items() if summary.slot_wait is not None}
+
+
+def summaries(jobs: Sequence[tuple[str, JobOverview]]) -> dict[JobId, JobSummary]:
+    """What JobMasters say of those of the jobs, each with its cluster, that run; without those that do not answer."""
     running = {job.job_id: (cluster, job) for cluster, job in jobs if not job.status.is_terminal}
 
     def summary(job_id: JobId) -> JobSummary:
@@ -141,11 +147,8 @@ def slot_waits(jobs: Sequence[tuple[str, JobOverview]]) -> dict[JobId, SlotWait]
             return JobSummary()
         return answer
 
-    return {
-        job_id: found.slot_wait
-        for job_id, found in of_each(list(running), summary).items()
-        if isinstance(found, JobSummary) and found.slot_wait is not None
-    }
+    answers = of_each(list(running), summary)
+    return {JobId(job_id): found for job_id, found in answers.items() if isinstance(found, JobSummary)}
 
 
 def session_overview(name: str) -> ClusterOverview:

@@ -11,6 +11,7 @@ from actors.protocol.control_messages import JobDetails, VertexDetails
 from actors.protocol.failure_records import FailureRecord
 from actors.protocol.resources import SlotWait
 from flinkray.execution import LATE_RECORDS_DROPPED
+from flinkray.rest.jobs import JobExceptions
 from flinkray.state.checkpoint_statistics import CheckpointOverview, CheckpointStatistics
 from flinkray.types.records import MAX_TIMESTAMP, JobId
 
@@ -74,6 +75,21 @@ def checkpoint_lines(overview: CheckpointOverview) -> Iterator[str]:
     rows: list[tuple[str, ...]] = [(*header, "sync ms", "async ms", "alignment ms", "directory", "failure")]
     rows.extend(_checkpoint_row(entry) for entry in overview.history)
     yield from _table(rows)
+
+
+def exception_lines(exceptions: JobExceptions) -> Iterator[str]:
+    """The last failures with their tracebacks, newest first."""
+    entries = exceptions.exception_history.entries
+    if not entries:
+        yield "nothing has failed"
+    for entry in entries:
+        yield f"{_time(entry.timestamp)}  {entry.exception_name} in {entry.task_name or 'the job'}"
+        yield from (f"  {line}" for line in entry.stacktrace.splitlines())
+        for other in entry.concurrent_exceptions:
+            yield f"  beside it in {other.task_name or 'the job'}: {other.exception_name}"
+        yield ""
+    if exceptions.exception_history.truncated:
+        yield "there were more before"
 
 
 def _checkpoint_row(entry: CheckpointStatistics) -> tuple[str, ...]:

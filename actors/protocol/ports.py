@@ -79,6 +79,10 @@ class Payloads(Protocol):
     def __getitem__(self, index: int) -> Sequence[Batch]: ...
 
 
+ENVIRONMENT_FAILED = "its runtime environment could not be set up"
+"""How the cause of an endpoint's death begins that will die of it again."""
+
+
 class EndpointSpec(Struct, frozen=True):
     """An endpoint to start."""
 

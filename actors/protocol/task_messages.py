@@ -76,6 +76,7 @@ class TaskDeployment(Struct, frozen=True):
     attempt_number: int
     allocation_id: AllocationId
     operators: tuple[OperatorConfig, ...]
+    """Empty where the slot has had a task of the vertex, and so has its operators, which may be large."""
     head_node: int
     partitions: tuple[PartitionDescriptor, ...]
     """What the task produces, by result index."""

@@ -2,17 +2,33 @@
 
 from __future__ import annotations
 
+import json
+import logging
 import os
+import shlex
 import subprocess
 import sys
 import zipfile
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+from actors.client.cli import main
 from actors.client.session import start_session, stop_session
+from flinkray import (
+    DataGenSource,
+    DiscardSink,
+    JobExecutionError,
+    SequenceField,
+    StreamExecutionEnvironment,
+    WatermarkStrategy,
+)
 from flinkray.config.configuration import Configuration
+from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(240)]
 
@@ -55,14 +71,18 @@ def write_program(directory: Path, version: str) -> Path:
     return program
 
 
-def start(program: Path, *options: str) -> subprocess.Popen[str]:
-    """`flinkray run` of the program, whose processes look for its modules nowhere but in what it brings along."""
+def address() -> str:
     import ray
 
+    return str(ray.get_runtime_context().gcs_address)
+
+
+def start(program: Path, *options: str) -> subprocess.Popen[str]:
+    """`flinkray run` of the program, whose processes look for its modules nowhere but in what it brings along."""
     directory = program.parent.parent
     own = ["-pyfs", str(directory / "modules"), "--archives", f"{directory / 'data.zip'}#data"]
     settings = ["-D", "python.pythonpath=/nowhere", "-D", 'python.runtime-env={"env_vars": {"GREETING": "hello"}}']
-    environment = {**os.environ, "RAY_ADDRESS": ray.get_runtime_context().gcs_address}
+    environment = {**os.environ, "RAY_ADDRESS": address()}
     return subprocess.Popen(
         [*RUN, *own, *settings, *options, str(program)],
         env=environment,
@@ -87,3 +107,76 @@ def test_two_jobs_of_a_session_and_one_of_its_own_have_each_its_version(session:
         for process in running.values():
             process.kill()
             process.communicate()
+
+
+def test_a_program_that_rays_job_api_runs_has_its_working_directory_in_a_session_too(
+    session: str, tmp_path: Path
+) -> None:
+    import ray
+    from ray.job_submission import JobStatus, JobSubmissionClient
+
+    program = write_program(tmp_path, "four")
+    (tmp_path / "modules" / "own_module.py").rename(tmp_path / "program" / "own_module.py")
+    (tmp_path / "program" / "data").mkdir()
+    (tmp_path / "program" / "data" / "word.txt").write_text("word")
+    submissions = JobSubmissionClient(f"http://{ray._private.worker.global_worker.node.webui_url}")
+    command = " ".join(map(shlex.quote, RUN))
+    own, in_session = "-D execution.target=ray", f"-D execution.target=ray-session -D flinkray.cluster-id={session}"
+    submitted = [
+        submissions.submit_job(
+            entrypoint=f"{command} -D python.pythonpath=/nowhere {target} {program.name}",
+            runtime_env={"working_dir": str(program.parent), "env_vars": {"GREETING": "hello"}},
+        )
+        for target in (own, in_session)
+    ]
+    for job, greeting in zip(submitted, ("hello", None), strict=True):
+        status = eventually(partial(submissions.get_job_status, job), JobStatus.is_terminal, deadline_s=200)
+        row = ("four", "word", greeting)
+        assert f"rows {[row, row]}" in submissions.get_job_logs(job), (status, submissions.get_job_logs(job))
+        assert status is JobStatus.SUCCEEDED
+
+
+def test_an_environment_that_cannot_be_set_up_ends_the_job_with_a_sentence(session: str, tmp_path: Path) -> None:
+    settings = {
+        "execution.target": "ray-session",
+        "flinkray.cluster-id": session,
+        "execution.checkpointing.dir": str(tmp_path),  # with which a JobMaster that dies is replaced
+        "python.runtime-env": {"working_dir": "gcs://_ray_pkg_gone.zip"},
+    }
+    env = StreamExecutionEnvironment.get_execution_environment(settings)
+    env.from_sequence(1, 2).sink_to(DiscardSink())
+    with pytest.raises(JobExecutionError, match=r"its runtime environment could not be set up: .*gcs://_ray_pkg_gone"):
+        env.execute("environment")
+
+
+def test_commands_take_a_checkpoint_and_show_the_logs_of_the_processes(session: str, tmp_path: Path) -> None:
+    settings = {
+        "execution.target": "ray-session",
+        "flinkray.cluster-id": session,
+        "execution.checkpointing.interval": "1 h",
+        "execution.checkpointing.dir": str(tmp_path),
+    }
+    env = StreamExecutionEnvironment.get_execution_environment(settings)
+    source = DataGenSource({"number": SequenceField()}, rows_per_second=100)
+    logged = env.from_source(source, WatermarkStrategy.no_watermarks(), "numbers").map(_log_once)
+    logged.sink_to(DiscardSink())
+    client = env.execute_async("watched")
+    try:
+        eventually(lambda: client.progress().records_out, lambda rows: rows > 0, deadline_s=60)
+        commands = {
+            name: json.loads(CliRunner().invoke(main, [name, "--json", client.job_id]).stdout)
+            for name in ("checkpoint", "checkpoints", "exceptions", "info", "logs")
+        }
+    finally:
+        client.cancel()
+    assert commands["checkpoint"] == {"checkpointId": 1}
+    assert commands["checkpoints"]["counts"]["completed"] == 1
+    assert commands["exceptions"]["exceptionHistory"]["entries"] == []
+    assert commands["info"]["state"] == "RUNNING"
+    assert any("a word in the log" in line for line in commands["logs"]["lines"])
+
+
+def _log_once(row: Any) -> Any:
+    if row.number == 0:
+        logging.getLogger(__name__).error("a word in the log")
+    return row

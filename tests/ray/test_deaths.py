@@ -50,10 +50,13 @@ def test_of_a_dead_process_the_cause_and_the_log_are_named(text: str, log: str, 
 
 
 def test_what_is_no_death_of_a_process_keeps_its_first_line() -> None:
-    from ray.exceptions import RayTaskError
+    from ray.exceptions import RayTaskError, RuntimeEnvSetupError
 
     from actors.hosts.ray.deaths import cause_of_death
 
+    for said, reason in (("a\n    ERROR: No x\n  ERROR: No y\n\n", "No x; No y"), ("a\n\n  b \n", "b")):
+        expected = f"its runtime environment could not be set up: {reason}; python.requirements and"
+        assert cause_of_death(RuntimeEnvSetupError(said)).startswith(expected)
     assert cause_of_death(None) == "the endpoint ended"
     assert cause_of_death(ValueError("one\ntwo")) == "ValueError: one"
     failed = RayTaskError("watch", "ray::watch() (pid=4711, ip=192.0.2.7)", ValueError("one"))

@@ -7,7 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import ray
-from ray.exceptions import RayTaskError
+from ray.exceptions import RayTaskError, RuntimeEnvSetupError
+
+from actors.protocol.ports import ENVIRONMENT_FAILED
 
 _PID = re.compile(r"\bpid(?:: |=)(\d+)")
 _NODE = re.compile(r"\b(?:ip|IP): ([^\s,)]+)")
@@ -32,9 +34,18 @@ def cause_of_death(error: BaseException | None) -> str:
     Args:
         error: with which a call of the actor ended; None: it returned.
     """
+    if isinstance(error, RuntimeEnvSetupError):
+        return f"{ENVIRONMENT_FAILED}: {setup_failure(str(error))}; python.requirements and python.runtime-env name it"
     # The text of a RayTaskError has a process id too, of one that may live on.
     died = "" if isinstance(error, RayTaskError) else death_in(str(error), _logs_directory(), _tail_of_log)
     return died or first_line(error)
+
+
+def setup_failure(text: str) -> str:
+    """Why a runtime environment was not set up: what pip and its like call an error, else the last line."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    errors = [line.removeprefix("ERROR: ") for line in lines if line.startswith("ERROR: ")]
+    return "; ".join(dict.fromkeys(errors)) or (lines[-1] if lines else "Ray does not say why")
 
 
 def first_line(error: BaseException | None) -> str:

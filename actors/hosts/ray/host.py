@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 import ray
-from ray.exceptions import ActorUnavailableError, GetTimeoutError, RayActorError, RayTaskError
+from ray.exceptions import ActorUnavailableError, GetTimeoutError, RayActorError, RayTaskError, RuntimeEnvSetupError
 
 from actors.hosts.ray.actor import create_actor
 from actors.hosts.ray.cluster import NAMESPACE, ensure_ray
@@ -55,7 +55,7 @@ class RayHost(Host):
                 break
             except ActorUnavailableError:
                 self._wait_for_return(address, deadline)
-            except RayActorError as error:
+            except (RayActorError, RuntimeEnvSetupError) as error:
                 raise EndpointGone(address) from error
             except RayTaskError as error:
                 if not _is_ending(error, address):

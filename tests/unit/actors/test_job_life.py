@@ -6,12 +6,13 @@ import logging
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from actors.client.cluster import dispatcher_of, resource_manager_of, start_cluster
 from actors.dispatcher import COLLECTED_ROWS_TIMEOUT_MS, LINGER_MS, SUBMISSION_TIMEOUT_MS
 from actors.protocol.client_requests import CancelJob, ClusterResources, CollectedReceived, ShutDownCluster
 from actors.protocol.ports import Payloads
-from actors.protocol.task_messages import TaskDeployment
+from actors.protocol.task_messages import AddJobFiles, SubmitTask, TaskDeployment
 from actors.task_executor import TaskExecutor
 from flinkray.config.configuration import Configuration
 from flinkray.errors import ErrorInfo, InvalidProgramError, PartitionError
@@ -102,6 +103,26 @@ def test_a_job_does_not_wait_for_room_in_one_place_that_somebody_else_has_taken(
     world.total_cpus = 4
     assert world.await_end().status is JobStatus.FINISHED
     assert_everything_is_given_back(world)
+
+
+def test_code_and_files_go_to_a_slot_once_however_often_its_tasks_start_and_so_does_its_environment() -> None:
+    world = World(5)
+    world.start()
+    restarts = {"restart-strategy.type": "fixed-delay", "restart-strategy.fixed-delay.attempts": 2}
+    environment = '{"env_vars": {"A": "b"}}'
+    graph = four_vertices(1, **restarts, **{"python.runtime-env": environment})
+    world.behaviour = lambda task: "fail" if task.attempt_number < 2 and task.vertex_name == "first" else "finish"
+    world.submit(replace(graph, cached_files={"words": b"packed"}))
+    assert world.await_end().status is JobStatus.FINISHED
+    assert max(task.attempt_number for _, task in world.deployed) == 2
+    (slot,) = {slot for slot, _ in world.deployed}
+    taken = [message for address, message in world.delivered if address == slot]
+    assert [each.files.deserialize() for each in taken if isinstance(each, AddJobFiles)] == [{"words": b"packed"}]
+    tasks = [each.deployment for each in taken if isinstance(each, SubmitTask)]
+    with_code = [task.vertex_id for task in tasks if task.operators]
+    assert sorted(with_code) == sorted({task.vertex_id for task in tasks})
+    with_environment = {spec.kind for spec in world.spawned if spec.runtime_env == environment}
+    assert with_environment == {"JobMaster", "TaskSlot"}
 
 
 def test_names_in_the_dashboard_say_what_runs_where() -> None:

@@ -33,7 +33,7 @@ from actors.protocol.control_messages import (
     ReportJob,
 )
 from actors.protocol.dispatcher_errors import DispatcherNotReadyError, UnknownJobError
-from actors.protocol.ports import DeliveryFailed, Endpoint, Payloads
+from actors.protocol.ports import ENVIRONMENT_FAILED, DeliveryFailed, Endpoint, Payloads
 from flinkray import filesystems
 from flinkray.errors import InvalidProgramError
 from flinkray.execution import JobStatus
@@ -444,11 +444,13 @@ def test_what_a_past_job_master_reports_is_ignored() -> None:
 class BrokenJobMaster(Endpoint):
     """Dies as soon as it starts."""
 
+    CAUSE = "it cannot be"
+
     def __init__(self, context: Any, *_arguments: Any) -> None:
         super().__init__(context)
 
     def on_start(self) -> None:
-        self.context.fatal(RuntimeError("it cannot be"))
+        self.context.fatal(RuntimeError(self.CAUSE))
 
     def on_message(self, message: Any, payloads: Payloads) -> None: ...
 
@@ -464,6 +466,22 @@ def test_a_job_that_kills_its_job_master_every_time_fails() -> None:
     assert details.error is not None
     assert "the JobMaster of job 'four' died: it cannot be" in details.error.message
     assert deaths_of(world, "JobMaster") == MAX_SILENT_DEATHS
+
+
+@pytest.mark.usefixtures("storage")
+def test_a_job_whose_environment_cannot_be_set_up_is_not_tried_again() -> None:
+    class WithoutEnvironment(BrokenJobMaster):
+        CAUSE = f"{ENVIRONMENT_FAILED}: no such package"
+
+    world = World(1)
+    world.replaced[JobMaster] = WithoutEnvironment
+    world.start(**HA)
+    world.submit(four_vertices())
+    details = world.await_end()
+    assert details.status is JobStatus.FAILED
+    assert details.error is not None
+    assert "could not be set up: no such package" in details.error.message
+    assert deaths_of(world, "JobMaster") == 1
 
 
 def test_a_job_graph_that_cannot_be_read_any_more_fails_its_job(storage: SimulatedStorage) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import threading
@@ -22,9 +23,9 @@ from actors.protocol.client_requests import JobOverview
 from actors.protocol.control_messages import JobDetails, SubtaskDetails, VertexDetails
 from actors.protocol.dispatcher_errors import EndpointSilentError
 from actors.protocol.failure_records import FailureRecord, TaskFailure
-from actors.protocol.job_reports import JobSummary
+from actors.protocol.job_reports import CheckpointReport, JobSummary
 from actors.protocol.ports import Address, EndpointGone
-from actors.protocol.resources import ResourceProfile, SlotWait
+from actors.protocol.resources import ClusterOverview, ResourceProfile, SlotWait
 from actors.protocol.task_messages import TaskMetrics
 from flinkray.config.configuration import Configuration
 from flinkray.config.options import ATTACHED
@@ -198,9 +199,10 @@ def one_is_silent(monkeypatch: pytest.MonkeyPatch) -> threading.Barrier:
 
     monkeypatch.setattr(session, "list_clusters", lambda: ["good", "silent"])
     monkeypatch.setattr(session, "session_jobs", jobs)
-    monkeypatch.setattr(session, "session_overview", lambda name: f"the slots of {name}")
+    monkeypatch.setattr(session, "session_overview", lambda _name: ClusterOverview(1, slots=4, free_slots=3))
     monkeypatch.setattr(session, "connect_to_session", lambda _name: None)
     monkeypatch.setattr(session, "slot_waits", lambda _jobs: {})
+    monkeypatch.setattr(session, "summaries", lambda _jobs: {})
     return both
 
 
@@ -216,7 +218,7 @@ def test_list_shows_the_jobs_of_those_that_answer_and_who_does_not() -> None:
 def test_session_list_does_not_wait_for_one_session_after_the_other() -> None:
     result = CliRunner().invoke(main, ["session", "list"])
     assert result.output.splitlines() == [
-        "good: 1 running job(s); the slots of good",
+        "good: 1 running job(s); 1 TaskExecutor(s) with 4 slot(s), 3 of them free, and 0 CPU(s)",
         "silent: the Dispatcher of cluster 'silent' has not answered for 5 s",
     ]
 
@@ -239,6 +241,73 @@ def test_the_dashboard_is_written_where_it_is_asked_for(tmp_path: Path) -> None:
     result = CliRunner().invoke(main, ["metrics", "grafana", "--output", str(tmp_path / "new")])
     assert result.exit_code == 0
     assert sorted(result.output.split()) == sorted(map(str, (tmp_path / "new").iterdir()))
+
+
+# -- JSON
+
+
+def json_of(*arguments: str) -> Any:
+    """What a command prints with --json, which is one document."""
+    result = CliRunner().invoke(main, [*arguments, "--json"])
+    return json.loads(result.stdout)
+
+
+@pytest.mark.usefixtures("one_is_silent")
+def test_lists_are_json_with_those_that_answer() -> None:
+    assert [(job["jid"], job["state"], job["name"]) for job in json_of("list")["jobs"]] == [
+        ("abc1", "RUNNING", "first")
+    ]
+    good, silent = json_of("session", "list")["sessions"]
+    assert good == {"name": "good", "jobs-running": 1, "taskmanagers": 1, "slots-total": 4, "slots-available": 3}
+    assert silent["errors"][0].startswith("the Dispatcher of cluster 'silent'")
+
+
+def test_each_command_about_a_job_prints_what_the_rest_interface_answers(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory = "s3://KEY:SECRET@bucket/one"
+    monkeypatch.setattr(client, "trigger_savepoint", lambda _directory: directory)
+    error = ErrorInfo.of(ValueError("bad row"))
+    failure = FailureRecord(TaskFailure(1_000, error, "map (1/2)"), "restarts")
+    client.shown = JobDetails(client.job_id, "words", JobStatus.RUNNING, ((JobStatus.RUNNING, 5),), failures=(failure,))
+    details = json_of("info", "abab")
+    assert (details["jid"], details["name"], details["state"]) == (client.job_id, "words", "RUNNING")
+    (entry,) = json_of("exceptions", "abab")["exceptionHistory"]["entries"]
+    assert (entry["exceptionName"], entry["taskName"], entry["timestamp"]) == ("ValueError", "map (1/2)", 1_000)
+    assert json_of("checkpoints", "abab")["counts"]["completed"] == 0
+    assert json_of("checkpoint", "abab") == {"checkpointId": 8}
+    assert json_of("savepoint", "abab") == {"location": "s3://***@bucket/one"}
+    assert json_of("stop", "abab") == {"location": "/savepoints/one"}
+    assert json_of("cancel", "abab") == {"status": "RUNNING"}
+    assert client.is_cancelled
+    assert set(json_of("doctor")) > {"python", "flinkray", "ray", "java"}
+
+
+def test_exceptions_are_shown_with_their_tracebacks(client: Client) -> None:
+    client.shown = JobDetails(client.job_id, "words", JobStatus.RUNNING, ())
+    assert CliRunner().invoke(main, ["exceptions", "abab"]).output == "nothing has failed\n"
+    records = tuple(
+        FailureRecord(TaskFailure(time, ErrorInfo.of(ValueError(f"row {time}")), "map (1/2)"), "restarts")
+        for time in (1_000, 2_000)
+    )
+    client.shown = JobDetails(client.job_id, "words", JobStatus.RUNNING, (), failures=records)
+    output = CliRunner().invoke(main, ["exceptions", "-n", "1", "abab"]).output
+    assert "ValueError in map (1/2)" in output.splitlines()[0]
+    assert [text in output for text in ("row 2000", "row 1000")] == [True, False]
+    assert output.splitlines()[-1] == "there were more before"
+
+
+def test_checkpoint_waits_for_it(client: Client) -> None:
+    output = CliRunner().invoke(main, ["checkpoint", "abab"]).output
+    assert output == f"checkpoint 8 of job {client.job_id} is complete\n"
+
+
+@pytest.mark.usefixtures("client")
+def test_logs_are_the_last_lines_of_the_job() -> None:
+    for options, first in (([], 0), (["--lines", "2"], 8)):
+        expected = [f"line {number}" for number in range(first, 10)]
+        assert CliRunner().invoke(main, ["logs", "abab", *options]).output.splitlines() == expected
+        assert json_of("logs", "abab", *options) == {"lines": expected}
 
 
 # -- savepoints
@@ -296,6 +365,12 @@ class Client:
         self.found = JobStatus.RUNNING
         self.is_cancelled = False
 
+    def trigger_checkpoint(self) -> int:
+        return 8
+
+    def log(self) -> str:
+        return "".join(f"line {number}\n" for number in range(10))
+
     def __call__(self, job: str, cluster: str | None) -> Client:
         self.calls.append((job, cluster))
         return self
@@ -316,6 +391,9 @@ class Client:
 
     def checkpoints(self) -> CheckpointOverview:
         return self.overview
+
+    def checkpoint_report(self) -> CheckpointReport:
+        return CheckpointReport(self.overview)
 
     def details(self) -> JobDetails:
         assert self.shown is not None

@@ -24,8 +24,11 @@ from actors.protocol.client_requests import (
     GetJobOverview,
     GetJobProgress,
     GetSavepoint,
+    GetTriggeredCheckpoint,
     JobOverview,
     TakeCollected,
+    TriggeredCheckpoint,
+    TriggerPeriodicCheckpoint,
     TriggerSavepoint,
 )
 from actors.protocol.control_messages import JobDetails, SavepointResult
@@ -138,7 +141,7 @@ class FakeCluster(Host):
 
     def _of_master(self, master: FakeJobMaster, request: Any) -> Any:
         match request:
-            case TriggerSavepoint() if master.unready:
+            case TriggerSavepoint() | TriggerPeriodicCheckpoint() if master.unready:
                 master.unready -= 1
                 raise CheckpointError("the job has not started yet")
             case TriggerSavepoint():
@@ -146,6 +149,12 @@ class FakeCluster(Host):
             case GetSavepoint() if request.request_id in master.takes:
                 master.asked[request.request_id] = master.asked.get(request.request_id, 0) + 1
                 return next((each for each in master.results() if each.request_id == request.request_id), None)
+            case GetTriggeredCheckpoint():
+                master.asked[request.request_id] = master.asked.get(request.request_id, 0) + 1
+                if master.error is not None:
+                    return TriggeredCheckpoint(failure=str(master.error))
+                is_complete = master.asked[request.request_id] >= master.saves_after
+                return TriggeredCheckpoint(7 if is_complete else None)
             case GetCheckpoints():
                 return CheckpointOverview()
             case GetJobProgress():
@@ -296,6 +305,22 @@ def test_checkpoints_are_those_of_the_job_master_and_later_of_the_ended_job(clus
     assert client.checkpoints() == CheckpointOverview()
     cluster.end()
     assert client.checkpoints() == SAVED
+
+
+def test_a_checkpoint_is_asked_for_until_it_is_complete_whoever_the_job_master_is(cluster: FakeCluster) -> None:
+    cluster.before = on(GetTriggeredCheckpoint, 2, lambda: cluster.replace_master(unready=2))
+    assert cluster.client().trigger_checkpoint(timeout=30) == 7
+    cluster.master.error = CheckpointError("the disk is full")
+    with pytest.raises(CheckpointError, match="the checkpoint of job 'job' has failed: the disk is full"):
+        cluster.client().trigger_checkpoint(timeout=30)
+    cluster.replace_master(unready=1)
+    with pytest.raises(CheckpointError, match="has not started yet"):
+        cluster.client().trigger_checkpoint(timeout=30)
+    with pytest.raises(TimeoutError, match="the checkpoint of job 'job' is not complete yet"):
+        cluster.client().trigger_checkpoint(timeout=0)
+    cluster.end()
+    with pytest.raises(CheckpointError, match="job 'job' is FINISHED, and takes no checkpoints any more"):
+        cluster.client().trigger_checkpoint(timeout=30)
 
 
 def test_figures_come_from_the_job_master_that_took_anothers_place(cluster: FakeCluster) -> None:
