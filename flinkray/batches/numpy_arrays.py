@@ -7,8 +7,31 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
+
+from flinkray.errors import TypeMismatchError
 
 INT64 = np.dtype(np.int64)
+_LARGEST_EXACT = 1 << 53
+"""Doubles hold all whole numbers up to this one."""
+
+
+def check_exact_as_floats(column: pa.Array, what: str, otherwise: str) -> None:
+    """Checks that pandas and numpy, which have no null among whole numbers and make floats of them, would change none.
+
+    Args:
+        what: names the column in the error; `otherwise` is a way out besides filling the nulls.
+    Raises:
+        TypeMismatchError: they would.
+    """
+    if not column.null_count or not pa.types.is_integer(column.type) or column.type.bit_width < 64:
+        return
+    bounds = pc.min_max(column).as_py()
+    if bounds["min"] is not None and max(-bounds["min"], bounds["max"]) > _LARGEST_EXACT:
+        raise TypeMismatchError(
+            f"{what} has nulls and whole numbers beyond 2**53, which the floats that pandas and numpy make of such a "
+            f"column do not hold exactly; fill the nulls before (fill_null, COALESCE), or {otherwise}"
+        )
 
 
 def fixed_width(array: pa.Array, dtype: np.dtype[Any]) -> npt.NDArray[Any]:

@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 from msgspec import Struct
 
+from flinkray.batches.numpy_arrays import check_exact_as_floats
 from flinkray.errors import InvalidProgramError
 from flinkray.extras import import_package
 from flinkray.types.rows import Row, row_class
@@ -221,6 +222,8 @@ def _as_array(result: Any, kind: pa.DataType) -> pa.Array:
 
 def _of_pandas(implementation: Implementation, columns: list[pa.Array], kind: pa.DataType, count: int) -> pa.Array:
     pandas = import_package("pandas", "a function with func_type='pandas'")
+    for place, column in enumerate(columns, 1):
+        check_exact_as_floats(column, f"argument {place} of a function of pandas", "use func_type='arrow'")
     if implementation.row_names is None:
         arguments = [column.to_pandas() for column in columns]
     else:

@@ -24,6 +24,7 @@ from flinkray import (
     KeyedProcessFunction,
     OnTimerContext,
     ProcessContext,
+    Row,
     StreamExecutionEnvironment,
     Sum,
     TopN,
@@ -37,6 +38,8 @@ from flinkray import (
 from flinkray.batches.value_columns import to_values
 from flinkray.connectors.discard.sink import DiscardSink
 from flinkray.progress import ProgramUse
+from flinkray.tables.api.expressions import col as tables_col
+from flinkray.tables.api.user_functions import udaf, udf
 from flinkray.testing import KeyedHarness, OneInputHarness
 from tests.support.whole_jobs import ONE_ROW_BATCHES, rows, timed
 
@@ -183,6 +186,18 @@ def test_values_that_python_cannot_hold_are_named_and_none_is_changed() -> None:
             harness.process_batch([{"n": None}, {"n": 2**53}])
             with pytest.raises(TypeMismatchError, match=r"column 'n' has nulls and whole numbers beyond 2\*\*53"):
                 harness.process_batch([{"n": None}, {"n": -(2**53) - 1}])
+
+
+@pytest.mark.parametrize("aggregates", [False, True])
+def test_functions_of_pandas_get_whole_numbers_beside_nulls_as_they_are_or_not_at_all(
+    env: StreamExecutionEnvironment, aggregates: bool
+) -> None:
+    of_sql = udaf if aggregates else udf
+    same = of_sql(lambda series: series.max() if aggregates else series, result_type="BIGINT", func_type="pandas")
+    env.tables.create_temporary_view("numbers", env.from_collection([Row(n=None), Row(n=2**53 + 1)]))
+    result = env.tables.from_path("numbers").select(same(tables_col("n")).alias("n")).execute()
+    with pytest.raises(JobExecutionError, match=r"argument 1 of an? \w+ of pandas has nulls and whole numbers beyond"):
+        result.to_arrow()
 
 
 async def asynchronous(row: Any) -> Any:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from actors.operators.contract.operator import Operator, label_of
 from actors.protocol.elements import CheckpointOptions
@@ -19,7 +18,7 @@ from actors.user_code.errors import NO_VALUE, attributed, raise_attributed
 from actors.user_code.functions import TaskRuntimeContext, UserFunctions
 from flinkray.batches.batch import Batch
 from flinkray.batches.normalization import LayoutNormalizer
-from flinkray.batches.numpy_arrays import from_numpy
+from flinkray.batches.numpy_arrays import check_exact_as_floats, from_numpy
 from flinkray.batches.row_codec import decode
 from flinkray.batches.value_columns import to_array, to_values
 from flinkray.errors import InvalidProgramError, TypeMismatchError
@@ -257,35 +256,22 @@ def _to_pandas(batch: Batch) -> pd.DataFrame:
     if batch.kind is Kind.OBJECT:
         objects: pd.DataFrame = pandas.DataFrame({SCALAR_COLUMN: pandas.Series(decode(batch), dtype=object)})
         return objects
-    for name, column in zip(batch.data.schema.names, batch.data.columns, strict=True):
-        _check_exact(name, column)
+    _check_exact(batch.data)
     frame: pd.DataFrame = batch.data.to_pandas()
     return frame
 
 
-_LARGEST_EXACT = 1 << 53
-
-
-def _check_exact(name: str, column: pa.Array) -> None:
-    """Raises TypeMismatchError where pandas or numpy, which have no null among whole numbers, would change some."""
-    if not column.null_count or not pa.types.is_integer(column.type) or column.type.bit_width < 64:
-        return
-    bounds = pc.min_max(column).as_py()
-    if bounds["min"] is not None and max(-bounds["min"], bounds["max"]) > _LARGEST_EXACT:
-        raise TypeMismatchError(
-            f"map_batches: column {name!r} has nulls and whole numbers beyond 2**53, which the floats that pandas and "
-            "numpy make of such a column do not hold exactly; fill_null before, or take batches as 'pyarrow'"
-        )
+def _check_exact(data: pa.RecordBatch) -> None:
+    for name, column in zip(data.schema.names, data.columns, strict=True):
+        check_exact_as_floats(column, f"map_batches: column {name!r}", "take batches as 'pyarrow'")
 
 
 def _to_numpy(batch: Batch) -> dict[str, np.ndarray[Any, Any]]:
     """The columns as writable arrays of their own; lists of one length as a matrix."""
     if batch.kind is Kind.OBJECT:
         return {SCALAR_COLUMN: _object_array(decode(batch))}
-    columns = dict(zip(batch.data.schema.names, batch.data.columns, strict=True))
-    for name, column in columns.items():
-        _check_exact(name, column)
-    return {name: _numpy_column(column) for name, column in columns.items()}
+    _check_exact(batch.data)
+    return {name: _numpy_column(batch.data.column(name)) for name in batch.data.schema.names}
 
 
 def _numpy_column(column: pa.Array) -> np.ndarray[Any, Any]:

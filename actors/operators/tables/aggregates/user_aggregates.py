@@ -16,6 +16,7 @@ from actors.operators.tables.aggregates.arguments import Taken
 from actors.operators.tables.aggregates.group_state import Captured, GroupState
 from actors.operators.tables.aggregates.grouped_rows import Flags
 from actors.user_code.functions import TaskRuntimeContext
+from flinkray.batches.numpy_arrays import check_exact_as_floats
 from flinkray.tables.user_functions import (
     PANDAS,
     AggregateFunction,
@@ -115,6 +116,8 @@ def of_all_values(implementation: Implementation, kind: pa.DataType) -> Callable
 def _result(implementation: Implementation, columns: Sequence[pa.Array]) -> Any:
     arguments: Sequence[Any] = columns
     if implementation.kind == PANDAS:
+        for place, column in enumerate(columns, 1):
+            check_exact_as_floats(column, f"argument {place} of an aggregate of pandas", "use func_type='arrow'")
         arguments = [column.to_pandas() for column in columns]
     function = implementation.function
     if not isinstance(function, AggregateFunction):
