@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from flinkray import InvalidProgramError, MapFunction, Row, RuntimeContext, WatermarkStrategy
+from flinkray import InvalidProgramError, JobCanceledError, MapFunction, Row, RuntimeContext, WatermarkStrategy
 from tests.support.jobs import environment
 from tests.support.lake import TABLES, DeltaTable, LakeTable, tuples
 from tests.support.waiting import eventually
@@ -73,6 +73,8 @@ def test_rows_that_are_added_over_time_go_from_table_to_table_once_though_the_jo
     read.append(pa.table({"n": range(10, 20)}, schema=SCHEMA))
     eventually(lambda: len(copied()) >= 20)
     job.cancel()
+    with pytest.raises(JobCanceledError):
+        job.result(timeout=60)
     assert copied() == list(range(20))
 
 
