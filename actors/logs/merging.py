@@ -8,10 +8,12 @@ from collections.abc import Iterable, Iterator
 
 _TIME = re.compile(r'(?:\{"time": ")?(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z)')
 
+_NOTES_OF_RAY = (":job_id:", ":actor_name:", ":task_name:")
+
 
 def merged(texts: Iterable[str]) -> str:
     """The lines of all texts by their times. What has none, such as a traceback or what was printed, stays behind the
-    line that it followed.
+    line that it followed; what Ray notes there for itself is left out.
 
     Args:
         texts: each as a process has written it, perhaps only its end.
@@ -24,6 +26,8 @@ def _entries(text: str) -> Iterator[tuple[str, str]]:
     """(time, lines): a line with a time, and those that follow without one."""
     at, lines = "", list[str]()
     for line in text.splitlines(keepends=True):
+        if line.startswith(_NOTES_OF_RAY):
+            continue
         if found := _TIME.match(line):
             # What is older than the line before it was late, and moves no line that is in order.
             if lines:

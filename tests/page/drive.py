@@ -14,6 +14,7 @@ import re
 import signal
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -26,6 +27,7 @@ from tests.flink_ui.drive import chromium, failed_once, prints_to, token
 from tests.flink_ui.job import NAME
 from tests.support.recovery import pids_of
 from tests.support.rest import RestClient
+from tests.support.waiting import eventually
 
 _SERIOUS = ("serious", "critical")
 _COPIES = 250
@@ -122,7 +124,7 @@ class Visitor:
         try:
             self.page.get_by_text(text).filter(visible=True).first.wait_for(timeout=timeout_ms, **state)
         except Exception:
-            self.complain(name, f"does not show {text!r}")
+            self.complain(name, f"goes on showing {text!r}" if state else f"does not show {text!r}")
 
     def complain(self, name: str, text: str) -> None:
         line = f"{name} {self._name}: {text}"
@@ -156,21 +158,26 @@ def many_subtasks(route: Any) -> None:
 
 
 def kill_masters(visitor: Visitor, client: JobClient) -> None:
-    """The page is open meanwhile, and nobody loads it again: it says what is wrong, and goes on by itself."""
+    """The page is open meanwhile, and nobody loads it again: it goes on by itself."""
     page = visitor.page
     page.goto(f"{client.web_url}/#/jobs/{client.job_id}/graph")
-    visitor.wait_for("kill", "RUNNING")
+    visitor.wait_for("masters", "RUNNING")
+    page.evaluate("window.isSame = true")
     for name in ("JobMaster", "Dispatcher"):
-        page.evaluate("window.isSame = true")
         (victim,) = pids_of(client, name)
         os.kill(victim, signal.SIGKILL)
-        visitor.wait_for(f"killed-{name}", "Asking again", 30_000)
         visitor.look(f"killed-{name}")
-        page.get_by_text("Asking again").first.wait_for(state="hidden", timeout=60_000)
-        visitor.wait_for(f"back-{name}", "RUNNING", 60_000)
+        eventually(partial(pids_of, client, name), partial(_is_replaced, victim), deadline_s=60)
+        for trouble in ("Asking again", "does not answer"):
+            visitor.wait_for(f"back-{name}", trouble, state="hidden")
+        visitor.wait_for(f"back-{name}", "RUNNING")
         visitor.look(f"back-{name}")
-        if not page.evaluate("window.isSame === true"):
-            visitor.complain(f"back-{name}", "was loaded again")
+    if not page.evaluate("window.isSame === true"):
+        visitor.complain("masters", "was loaded again")
+
+
+def _is_replaced(victim: int, pids: set[int]) -> bool:
+    return bool(pids) and victim not in pids
 
 
 def look_at_everything(options: argparse.Namespace, report: TextIO, client: JobClient) -> list[str]:

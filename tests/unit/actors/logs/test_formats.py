@@ -74,7 +74,8 @@ def test_lines_of_several_processes_are_in_the_order_of_time_with_what_belongs_t
     def at(second: int) -> str:
         return f"2026-01-31T12:00:0{second}.000Z"
 
-    one = f"(the end of a line\n{at(1)} one\nTraceback\n  of one\n{at(5)} late\n{at(4)} older, but after it"
+    one = f"(the end of a line\n:actor_name:TaskSlot\n{at(1)} one\nTraceback\n  of one\n"
+    one += f"{at(5)} late\n{at(4)} older, but after it"
     other = f'{{"time": "{at(2)}", "message": "two"}}\n{at(3)} three\n'
     assert merged([one, other, ""]).splitlines() == [
         "(the end of a line",
