@@ -55,12 +55,17 @@ def set_up(settings: LogSettings, context: LogContext) -> None:
     mark_records()
     if _owns_process and context.job_id:
         enter_process(context)
-    root = logging.getLogger()
-    if not root.handlers and (_owns_process or settings.levels or settings.is_format_set):
+    root, formatter = logging.getLogger(), FORMATTERS[settings.format]()
+    if _owns_process:
+        # Not a handler of the root: functions that set up logging where they run would find it set up.
+        logging.lastResort = _OwnHandler(sys.stderr)
+        logging.lastResort.setLevel(logging.WARNING)
+        logging.lastResort.setFormatter(formatter)
+    if not root.handlers and (settings.levels or settings.is_format_set):
         root.addHandler(_OwnHandler(sys.stderr))
     for handler in root.handlers:
         if isinstance(handler, _OwnHandler) or (settings.is_format_set and _prints(handler)):
-            handler.setFormatter(FORMATTERS[settings.format]())
+            handler.setFormatter(formatter)
     set_levels(settings.levels)
 
 

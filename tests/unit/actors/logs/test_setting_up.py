@@ -27,7 +27,7 @@ def logging_as_at_the_beginning() -> Iterator[logging.Logger]:
     """The root logger without handlers, as a process has it before anybody sets up logging."""
     root, mine = logging.getLogger(), logging.getLogger("mine.of.this.test")
     handlers, level = list(root.handlers), root.level
-    factory = logging.getLogRecordFactory()
+    factory, last_resort = logging.getLogRecordFactory(), logging.lastResort
     root.handlers = []
     root.setLevel(logging.WARNING)
     try:
@@ -36,6 +36,7 @@ def logging_as_at_the_beginning() -> Iterator[logging.Logger]:
         root.handlers = handlers
         root.setLevel(level)
         logging.setLogRecordFactory(factory)
+        logging.lastResort = last_resort
         setting_up._owns_process = False
         enter_process(LogContext())
         mine.setLevel(logging.NOTSET)
@@ -92,6 +93,15 @@ def test_a_process_of_the_program_keeps_its_format_unless_an_option_sets_one(
             assert capsys.readouterr().err.startswith(first)
         else:
             assert root.handlers == []
+
+
+def test_a_function_may_set_up_logging_where_it_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    with logging_as_at_the_beginning() as root:
+        own_process(LogSettings(), LogContext())
+        set_up(LogSettings(), LogContext("1" * 32))
+        logging.basicConfig(level=logging.INFO, format="mine: %(message)s")
+        root.info("seen")
+        assert capsys.readouterr().err == "mine: seen\n"
 
 
 def test_a_job_sets_the_format_once_more_in_a_process_that_had_another(capsys: pytest.CaptureFixture[str]) -> None:
