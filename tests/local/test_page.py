@@ -59,7 +59,6 @@ def test_every_view_shows_the_job_and_none_complains(browser: Any, job: RunningJ
         f"{job.path}/exceptions": "as asked",
         f"{job.path}/timeline": "Source: numbers -> Map",
         f"{job.path}/configuration": "restart-strategy.type",
-        f"{job.path}/logs": "Logs",
         "/taskexecutors": "te-1",
         "/masters": "taskSlotsTotal",
         "/masters/threads": "MainThread",
