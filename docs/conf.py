@@ -21,7 +21,7 @@ exclude_patterns = ["extensions"]
 nitpicky = True
 # What is not ours has no page here, and names of types that stand for any, or for a plain number or text, need none.
 nitpick_ignore_regex = [
-    ("py:.*", r"(abc|collections|datetime|numpy|pandas|pathlib|pd|pa|pyarrow|typing)\..*"),
+    ("py:.*", r"(abc|collections|datetime|numpy|os|pandas|pathlib|pd|pa|pyarrow|typing)\..*"),
     ("py:.*", r"flinkray\..*\.(T|K|V|S|IN|OUT|V_OUT|Millis|Timestamp|JobId|ColumnKey|FunctionKey|Valid|_Committable)"),
     ("py:.*", r"flinkray\..*\.PredefinedOptions"),
     ("py:.*", "KeyFunction"),
