@@ -12,6 +12,15 @@ import msgspec
 from flinkray.rest.cluster import ErrorBody
 from flinkray.rest.routes import ROUTES, TEXT, Route
 
+_TEXT = {"type": "string"}
+_ID = {"type": "string", "pattern": "^[0-9a-fA-F]{32}$"}
+_NUMBER = {"type": "integer", "minimum": 0}
+_SCHEMAS = {
+    **dict.fromkeys(("jobid", "applicationid", "vertexid", "triggerid"), _ID),
+    **dict.fromkeys(("subtaskindex", "attempt", "checkpointid"), _NUMBER),
+}
+"""What varies in paths, where it is not any text."""
+
 _REFERENCE = "#/components/schemas/{name}"
 
 
@@ -63,4 +72,5 @@ def _operation(route: Route, schemas: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _parameter(name: str, where: str) -> dict[str, Any]:
-    return {"name": name, "in": where, "required": where == "path", "schema": {"type": "string"}}
+    schema = _SCHEMAS.get(name, _TEXT) if where == "path" else _TEXT
+    return {"name": name, "in": where, "required": where == "path", "schema": schema}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -61,7 +62,13 @@ def test_the_description_has_every_route_with_its_parameters_and_answer() -> Non
     stop = operations["POST", "/jobs/{jobid}/stop"]
     body = stop["requestBody"]["content"]["application/json"]["schema"]["$ref"]
     assert "targetDirectory" in described["components"]["schemas"][body.rpartition("/")[2]]["properties"]
-    assert [each["name"] for each in stop["parameters"]] == ["jobid"]
+    (job_id,) = stop["parameters"]
+    assert job_id["name"] == "jobid"
+    assert re.search(job_id["schema"]["pattern"], "0" * 32)
+    assert not re.search(job_id["schema"]["pattern"], "0" * 33)
+    attempt = operations["GET", "/jobs/{jobid}/vertices/{vertexid}/subtasks/{subtaskindex}/attempts/{attempt}"]
+    kinds = [each["schema"]["type"] for each in attempt["parameters"]]
+    assert kinds == ["string", "string", "integer", "integer"]
     overview = operations["GET", "/overview"]["responses"]["200"]["content"]["application/json"]["schema"]["$ref"]
     assert "slots-available" in described["components"]["schemas"][overview.rpartition("/")[2]]["properties"]
 
