@@ -16,7 +16,15 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from flinkray import InvalidProgramError, Row, RowKind, StreamExecutionEnvironment, WatermarkStrategy
+from flinkray import (
+    CommittedPartition,
+    InvalidProgramError,
+    PartitionCommitPolicy,
+    Row,
+    RowKind,
+    StreamExecutionEnvironment,
+    WatermarkStrategy,
+)
 from flinkray.batches.batch import Batch
 from flinkray.connectors.sink import Sink, SinkWriter, SinkWriterContext
 from flinkray.errors import SqlUnsupportedError
@@ -111,6 +119,60 @@ def test_directories_are_named_by_the_columns_that_a_table_is_partitioned_by(
         assert names == ["born=2024-01-01", "born=__DEFAULT_PARTITION__"]
         rows = env.tables.sql_query(f"SELECT * FROM {format}_files").to_arrow().sort_by("line")
         assert rows.to_pydict() == {"born": [pd.Timestamp("2024-01-01").date(), None], "line": ["a", "b"]}
+
+
+class Announced(PartitionCommitPolicy):
+    """Keeps what it is told, as a table's option names it."""
+
+    told: list[tuple[str, str | None]] = []  # noqa: RUF012
+
+    def __init__(self, prefix: str) -> None:
+        self.prefix = prefix
+
+    def commit(self, partition: CommittedPartition) -> None:
+        self.told.append((self.prefix, partition.values["dt"]))
+
+
+def test_partitions_of_a_table_are_committed_and_overwritten_and_read_with_what_is_known_of_files(
+    env: StreamExecutionEnvironment, tmp_path: Path
+) -> None:
+    tables = env.tables
+    tables.execute_sql("SET 'table.dml-sync' = 'true'")
+    tables.execute_sql(
+        "CREATE TABLE days (n INT, word STRING, dt STRING, name STRING METADATA FROM 'file.name' VIRTUAL, "
+        "size BIGINT METADATA FROM 'file.size' VIRTUAL, `file.modification-time` TIMESTAMP_LTZ(3) METADATA VIRTUAL) "
+        "PARTITIONED BY (dt) WITH ('connector' = 'filesystem', 'format' = 'csv', 'csv.null-literal' = 'n/a', "
+        "'csv.field-delimiter' = ';', 'csv.ignore-parse-errors' = 'true', 'csv.allow-comments' = 'true', "
+        "'auto-compaction' = 'true', 'sink.partition-commit.policy.kind' = 'success-file,custom', "
+        f"'sink.partition-commit.policy.class' = '{__name__}.Announced', "
+        "'sink.partition-commit.policy.class.parameters' = 'x', "
+        f"'source.path.regex-pattern' = '.*/dt=2.*', 'path' = '{tmp_path}')"
+    )
+    values = "(1, 'a;b', '2024-01-01'), (CAST(NULL AS INT), CAST(NULL AS STRING), '2024-01-01'), (3, '', '2024-01-02')"
+    tables.execute_sql(f"INSERT INTO days VALUES {values}, (4, 'x', 'never')")
+    (file,) = (tmp_path / "dt=2024-01-01").glob("part*")
+    assert file.read_text() == '1;"a;b"\nn/a;n/a\n'
+    assert (tmp_path / "dt=2024-01-02" / "_SUCCESS").exists()
+    assert sorted(Announced.told) == [("x", day) for day in ("2024-01-01", "2024-01-02", "never")]
+    (tmp_path / "dt=2024-01-02" / "more").write_text("#1;a\nbad;b\n5;c\n")
+
+    def found() -> list[tuple[Any, ...]]:
+        return sorted(map(tuple, tables.execute_sql("SELECT n, word, dt FROM days").collect()), key=str)
+
+    assert found() == [
+        (1, "a;b", "2024-01-01"), (3, "", "2024-01-02"), (5, "c", "2024-01-02"), (None, None, "2024-01-01")
+    ]  # fmt: skip
+    known = "SELECT name, size, `file.modification-time` FROM days WHERE n = 1"
+    ((name, size, changed),) = tables.execute_sql(known).collect()
+    assert (name, size) == (file.name, file.stat().st_size)
+    assert changed.timestamp() == pytest.approx(file.stat().st_mtime, abs=0.002)
+    with pytest.raises(SqlUnsupportedError, match="INSERT OVERWRITE needs batch mode"):
+        tables.execute_sql("INSERT OVERWRITE days VALUES (1, 'a', 'b')")
+    tables.execute_sql("SET 'execution.runtime-mode' = 'batch'")
+    tables.execute_sql("INSERT OVERWRITE days SELECT 7, 'new', '2024-01-02'")
+    assert found() == [(1, "a;b", "2024-01-01"), (7, "new", "2024-01-02"), (None, None, "2024-01-01")]
+    tables.execute_sql("INSERT OVERWRITE days PARTITION (dt = '2024-01-01') SELECT 8, 'no' WHERE FALSE")
+    assert found() == [(7, "new", "2024-01-02")]
 
 
 def test_the_print_connector_shows_rows_as_flink_does(
@@ -246,7 +308,7 @@ def test_a_processing_time_joins_what_a_table_has_for_a_key(env: StreamExecution
     (tmp_path / "files.csv").write_text("k,score\na,1\nc,2\n")
     tables.execute_sql(
         "CREATE TABLE files (k STRING, score BIGINT) "
-        f"WITH ('connector'='filesystem', 'format'='csv', 'path'='{tmp_path}')"
+        f"WITH ('connector'='filesystem', 'format'='csv', 'csv.header'='true', 'path'='{tmp_path}')"
     )
     join = "FOR SYSTEM_TIME AS OF w.at_time AS r ON w.word = r.k"
     frame = pd.DataFrame({"k": ["a", "d"], "weight": [1.5, 2.5]})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -53,8 +53,7 @@ def by_partition(data: pa.RecordBatch, partitions: Partitions) -> Iterator[tuple
     columns, default = partitions.columns, partitions.default
     texts = [_text(data, name) for name in columns]
     for values, rows in by_values(data.drop_columns(list(columns)), texts):
-        named = zip(columns, values, strict=True)
-        yield "/".join(f"{_escaped(name)}={_escaped(value) if value else default}" for name, value in named), rows
+        yield directory_of(zip(columns, values, strict=True), default), rows
 
 
 def by_values(data: pa.RecordBatch, keys: Sequence[pa.Array]) -> Iterator[tuple[tuple[Any, ...], pa.RecordBatch]]:
@@ -75,6 +74,11 @@ def by_values(data: pa.RecordBatch, keys: Sequence[pa.Array]) -> Iterator[tuple[
     for start, stop in zip(starts, [*starts[1:], len(order)], strict=True):
         values = tuple(key[order[start]].as_py() for key in keys)
         yield values, data if len(starts) == 1 else data.take(pa.array(order[start:stop]))
+
+
+def directory_of(values: Iterable[tuple[str, str | None]], default: str) -> str:
+    """The directory of rows with these values of columns, outermost first."""
+    return "/".join(f"{_escaped(name)}={_escaped(value) if value else default}" for name, value in values)
 
 
 def partition_column(value: str | None, kind: pa.DataType, rows: int) -> pa.Array:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import posixpath
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -32,32 +33,38 @@ def resolve(path: PathLike, filesystem: fs.FileSystem | None) -> tuple[fs.FileSy
     return filesystems.resolve(path) if filesystem is None else (filesystem, str(path))
 
 
-def list_files(paths: Sequence[PathLike], filesystem: fs.FileSystem | None) -> list[tuple[fs.FileSystem, str, int]]:
+def list_files(
+    paths: Sequence[PathLike], filesystem: fs.FileSystem | None, regex: str | None = None
+) -> list[tuple[fs.FileSystem, str, int]]:
     """Filesystem, path and size of every file that the paths name, sorted by path for each.
 
     A directory stands for all files below it, except hidden ones (a name that begins with . or _); a pattern with
     *, ? or [...] for those it matches, and ** crosses any number of directories, or none. What there is under the very
     name is not taken for a pattern.
 
+    Args:
+        regex: only files are listed whose whole path it matches.
     Raises:
         InvalidProgramError: one of the paths names no file.
     """
     files: list[tuple[fs.FileSystem, str, int]] = []
     for path in paths:
-        found = find_files(path, filesystem)
+        found = find_files(path, filesystem, regex)
         if not found:
-            raise InvalidProgramError(f"there is no file at {str(path)!r}")
+            which = "" if regex is None else f" whose path matches {regex!r}"
+            raise InvalidProgramError(f"there is no file at {str(path)!r}{which}")
         files.extend((file.filesystem, file.path, file.size or 0) for file in found)
     return files
 
 
-def find_files(path: PathLike, filesystem: fs.FileSystem | None) -> list[FoundFile]:
+def find_files(path: PathLike, filesystem: fs.FileSystem | None, regex: str | None = None) -> list[FoundFile]:
     """What `list_files` lists for one path, and nothing where there is no file."""
     system, inside = resolve(path, filesystem)
     found = _at(system, inside)
     if not found and _WILDCARDS & set(inside):
         found = _matching(system, inside)
-    files = (FoundFile(system, info.path, info.size, info.mtime_ns or 0) for info in found)
+    wanted = found if regex is None else [info for info in found if re.fullmatch(regex, info.path)]
+    files = (FoundFile(system, info.path, info.size, info.mtime_ns or 0) for info in wanted)
     return sorted(files, key=lambda file: file.path)
 
 

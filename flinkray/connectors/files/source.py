@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import logging
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -22,11 +23,13 @@ from flinkray.connectors.files.formats import (
     refuse_ambiguous,
 )
 from flinkray.connectors.files.inferred_types import filled, has_unknown, unknown_as_text
+from flinkray.connectors.files.message_lines import MessageLines
 from flinkray.connectors.files.monitoring import FileMonitor, MonitoredFiles
 from flinkray.connectors.files.partitions import DEFAULT_PARTITION, Partitions, partition_column, partition_values
 from flinkray.connectors.files.paths import FoundFile, PathLike, find_files, list_files
 from flinkray.connectors.files.small_files import FileGroup, grouped
 from flinkray.connectors.formats.json_lines import MissingColumnError
+from flinkray.connectors.formats.message_format import MessageFormat
 from flinkray.connectors.formats.nested_columns import retyped
 from flinkray.connectors.source import (
     Boundedness,
@@ -45,6 +48,13 @@ from flinkray.types.records import Kind, RecordType
 
 log = logging.getLogger(__name__)
 
+METADATA: dict[str, pa.DataType] = {
+    "file.path": pa.string(),
+    "file.name": pa.string(),
+    "file.size": pa.int64(),
+    "file.modification-time": pa.timestamp("ms", "UTC"),
+}
+"""What is known of a file, with its types, as Flink has it."""
 _FILES_LOOKED_THROUGH = 16
 """The most files that are opened to find the type of a column that has no value in those before."""
 
@@ -57,7 +67,8 @@ class FileSource(Source):
 
     Args:
         paths: files, directories or patterns (`data/*.parquet`), local or as URIs of any pyarrow filesystem.
-        format: "parquet", "csv", "json", "arrow" or "text"; None: by the first file's name.
+        format: "parquet", "csv", "json", "arrow" or "text"; None: by the first file's name. Or a MessageFormat, whose
+            messages are lines: CsvFormat reads CSV without a header.
         schema: the columns and their types, as `output_type=`. None: those of the first file that is not empty; the
             type of a column that has no value there is looked for in the next files, and of CSV and JSON is text if
             those have none either; text of JSON is text, also where it looks like a date. What does not fit is an
@@ -74,17 +85,25 @@ class FileSource(Source):
             them, and not in the files; with types of `schema` where it has them, else as text, after all others. Lines
             of text become rows then, whose column is `value`.
         default_partition: the value in such a name that stands for null, as do those that Hive and Flink write.
+        metadata: what is known of a file, as columns behind all others: "file.path", "file.name", "file.size" in bytes,
+            "file.modification-time".
+        path_pattern: only files are read whose whole path matches this regular expression.
+        bad_lines: "skip": lines that a MessageFormat cannot read are left out; "fail": they end the job.
+        comments: whether lines that begin with # are no messages.
     """
 
     # Of the class, too: sources that were stored before there was any of this have none.
     _monitor_ms: int | None = None
     _partition_columns: tuple[str, ...] = ()
     _default_partition = DEFAULT_PARTITION
+    _metadata: tuple[str, ...] = ()
+    _path_pattern: str | None = None
+    _lines: MessageLines | None = None
 
     def __init__(
         self,
         paths: PathLike | Sequence[PathLike],
-        format: str | None = None,
+        format: str | MessageFormat | None = None,
         schema: Any = None,
         columns: Sequence[str] | None = None,
         delimiter: str = ",",
@@ -92,10 +111,31 @@ class FileSource(Source):
         monitor: Duration | None = None,
         partition_columns: Sequence[str] = (),
         default_partition: str = DEFAULT_PARTITION,
+        metadata: Sequence[str] = (),
+        path_pattern: str | None = None,
+        bad_lines: str = "fail",
+        comments: bool = False,
     ) -> None:
         self._paths = [paths] if isinstance(paths, PathLike) else list(paths)
         if not self._paths:
             raise InvalidProgramError("FileSource needs at least one path")
+        if bad_lines not in ("fail", "skip"):
+            raise InvalidProgramError(f"FileSource(bad_lines=...) is 'fail' or 'skip', not {bad_lines!r}")
+        if isinstance(format, MessageFormat):
+            self._lines, format = MessageLines(format, bad_lines == "skip", comments), "text"
+        elif comments or bad_lines == "skip":
+            raise InvalidProgramError("FileSource(bad_lines=..., comments=...) are for a format of messages")
+        for name in metadata:
+            if name not in METADATA:
+                hint = did_you_mean(name, METADATA)
+                raise InvalidProgramError(f"of files {', '.join(METADATA)} are known, not {name!r}{hint}")
+        self._metadata = tuple(metadata)
+        if path_pattern is not None:
+            try:
+                re.compile(path_pattern)
+            except re.error as error:
+                raise InvalidProgramError(f"{path_pattern!r} is no regular expression of paths: {error}") from error
+        self._path_pattern = path_pattern
         if format is not None and format not in FORMATS:
             raise InvalidProgramError(
                 f"no file format {format!r}{did_you_mean(format, FORMATS)}; there are {', '.join(FORMATS)}"
@@ -128,7 +168,7 @@ class FileSource(Source):
         return RecordType(self._kind(), self._schema)
 
     def _kind(self) -> Kind:
-        return Kind.ROW if self._partition_columns else self._format().kind
+        return Kind.ROW if self._partition_columns or self._metadata else self._format().kind
 
     def prepare(self) -> Source:
         """The source with its files listed and cut into splits, as they are now."""
@@ -136,7 +176,7 @@ class FileSource(Source):
         prepared._schema = self.output_type.schema if self.output_type else None
         format = prepared._format()
         if self._monitor_ms is None:
-            files = list_files(self._paths, self._filesystem)
+            files = list_files(self._paths, self._filesystem, self._path_pattern)
             prepared._splits = [split for file in files for split in _cut(format, *file)]
         return prepared
 
@@ -161,7 +201,7 @@ class FileSource(Source):
                 "FileSource(monitor=...) is restored from a source without it, which does not know the files that it "
                 "has read; give it another uid, and files that it is to read"
             )
-        places = [partial(find_files, path, self._filesystem) for path in self._paths]
+        places = [partial(find_files, path, self._filesystem, self._path_pattern) for path in self._paths]
         format = self._format()
 
         def cut(file: FoundFile) -> list[tuple[FileSplit, int | None]] | None:
@@ -186,6 +226,7 @@ class FileSource(Source):
             self._declared,
             self._columns,
             Partitions(self._partition_columns, self._default_partition),
+            self._metadata,
         )
 
     def read_all(self) -> pa.Table:
@@ -199,6 +240,8 @@ class FileSource(Source):
         return pa.Table.from_batches(batches, prepared._schema)
 
     def _format(self) -> FileFormat:
+        if self._lines is not None:
+            return self._lines
         if self._format_name is None:  # once: all files are listed for it
             self._format_name = self._first_format()
         format = FORMATS[self._format_name]
@@ -207,7 +250,7 @@ class FileSource(Source):
         return CsvFiles(self._delimiter) if format is CsvFiles else format()
 
     def _first_format(self) -> str:
-        return format_of(list_files(self._paths[:1], self._filesystem)[0][1])
+        return format_of(list_files(self._paths[:1], self._filesystem, self._path_pattern)[0][1])
 
     def _find_schema(self) -> pa.Schema:
         declared = self._declared
@@ -215,6 +258,10 @@ class FileSource(Source):
         for column in self._partition_columns:
             if column not in schema.names:
                 schema = schema.append(pa.field(column, pa.string()))
+        for name in self._metadata:
+            if name in schema.names:
+                raise InvalidProgramError(f"{name!r} of files cannot be read beside a column of that name; rename it")
+            schema = schema.append(pa.field(name, METADATA[name], nullable=False))
         if self._columns is None:
             return schema
         for column in self._columns:
@@ -224,7 +271,7 @@ class FileSource(Source):
 
     def _first_schema(self) -> pa.Schema:
         format = self._format()
-        files = (file for place in self._paths for file in list_files([place], self._filesystem))
+        files = (file for place in self._paths for file in list_files([place], self._filesystem, self._path_pattern))
         first: pa.Schema | None = None
         looked_through = 0
         for system, path, _ in files:
@@ -293,13 +340,16 @@ class _FileReader(ThreadedSplitReader[_Split]):
         declared: pa.Schema | None,
         columns: Sequence[str] | None,
         partitions: Partitions,
+        metadata: Sequence[str] = (),
     ) -> None:
         super().__init__(context, output_type.kind)
         self._format = format
         self._schema = output_type.schema
         self._default_partition = partitions.default
         self._partition_columns = [name for name in self._schema.names if name in partitions.columns]
-        self._stored = pa.schema([field for field in self._schema if field.name not in partitions.columns])
+        self._metadata = [name for name in self._schema.names if name in metadata]
+        elsewhere = {*partitions.columns, *metadata}
+        self._stored = pa.schema([field for field in self._schema if field.name not in elsewhere])
         """The columns that are read from the files themselves."""
         self._is_declared = declared is not None
         self._is_projected = columns is not None
@@ -316,17 +366,19 @@ class _FileReader(ThreadedSplitReader[_Split]):
 
     def _of_file(self, file: FileSplit) -> Iterator[tuple[pa.RecordBatch, FileSplit]]:
         try:
-            values = partition_values(file.path, self._partition_columns, self._default_partition)
+            values: dict[str, Any] = {}
+            values |= partition_values(file.path, self._partition_columns, self._default_partition)
+            values |= self._metadata_of(file)
             for data, left in self._format.read(file, self._stored, self._context.batch_rows):
                 yield self._fitted(data, file, values), left
         except Exception as error:
             raise self._error(file, error) from error
 
-    def _fitted(self, data: pa.RecordBatch, file: FileSplit, values: Mapping[str, str | None]) -> pa.RecordBatch:
+    def _fitted(self, data: pa.RecordBatch, file: FileSplit, values: Mapping[str, Any]) -> pa.RecordBatch:
         """The columns in exactly the declared types; casts only where nothing is lost. Null where one is not there.
 
         Args:
-            values: of the columns that the file's path has.
+            values: of the columns that are of the file and not of its rows.
         """
         if data.schema.equals(self._schema):
             return data.replace_schema_metadata(None)
@@ -336,7 +388,7 @@ class _FileReader(ThreadedSplitReader[_Split]):
         columns = []
         for field in self._schema:
             if field.name in values:
-                column = _repeated(values[field.name], field, data.num_rows)
+                column = _repeated(values[field.name], field, data.num_rows, field.name in self._metadata)
             elif field.name in missing:
                 column = pa.nulls(data.num_rows, field.type)
             else:
@@ -345,6 +397,18 @@ class _FileReader(ThreadedSplitReader[_Split]):
                 raise MissingColumnError.of_null(field.name)
             columns.append(column)
         return pa.RecordBatch.from_arrays(columns, schema=self._schema)
+
+    def _metadata_of(self, file: FileSplit) -> dict[str, Any]:
+        if not self._metadata:
+            return {}
+        info = file.filesystem.get_file_info(file.path)
+        found = {
+            "file.path": file.path,
+            "file.name": info.base_name,
+            "file.size": info.size,
+            "file.modification-time": (info.mtime_ns or 0) // 1_000_000,
+        }
+        return {name: found[name] for name in self._metadata}
 
     def _on_missing(self, missing: set[str], names: list[str], file: FileSplit) -> None:
         """Says once per column that it is null, which nobody may have meant: a name may be misspelt.
@@ -383,8 +447,10 @@ class _FileReader(ThreadedSplitReader[_Split]):
         return wrapped
 
 
-def _repeated(value: str | None, field: pa.Field, rows: int) -> pa.Array:
-    """What a file's path says of a column, in so many rows."""
+def _repeated(value: Any, field: pa.Field, rows: int, is_metadata: bool) -> pa.Array:
+    """What a file or its path says of a column, in so many rows."""
+    if is_metadata:
+        return pa.repeat(pa.scalar(value, field.type), rows)
     try:
         return partition_column(value, field.type, rows)
     except pa.ArrowException as error:

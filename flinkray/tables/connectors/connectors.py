@@ -65,7 +65,7 @@ def scan(table: Table, fields: frozenset[str] | None = None) -> Transformation:
     _check_metadata(table, connector.readable, options, "reads")
     parallelism = options.whole_number(f"scan.{_PARALLELISM}")
     found = connector.source(table, options)
-    options.check_all_read(but=("sink.", _LOOKUP))
+    options.check_all_read(but=("sink.", "partition.time-extractor.", "auto-compaction", "compaction.", _LOOKUP))
     source = found.source if fields is None else found.source.reading(_own_names(fields, found.columns))
     read = PhysicalTransformation(
         name=f"Source: {table.path[2]}",
@@ -97,13 +97,18 @@ def lookup_of(table: Table) -> LookupTable | None:
     if connector.lookup is None:
         return None
     found = connector.lookup(table, options)
-    options.check_all_read(but=("scan.", "sink."))
+    options.check_all_read(
+        but=("scan.", "source.", "sink.", "partition.time-extractor.", "auto-compaction", "compaction.")
+    )
     return found
 
 
-def sink_of(table: Table) -> tuple[Sink, int | None]:
+def sink_of(table: Table, overwritten: Mapping[str, str] | None = None) -> tuple[Sink, int | None]:
     """The sink that takes rows of the table's written columns, and its parallelism; None: the environment's.
 
+    Args:
+        overwritten: the rows replace those that are there; with the columns that are the same in all. None: they are
+            added.
     Raises:
         InvalidProgramError: as of `scan`.
     """
@@ -113,8 +118,12 @@ def sink_of(table: Table) -> tuple[Sink, int | None]:
     _check_metadata(table, connector.writable, options, "writes")
     parallelism = options.whole_number(f"sink.{_PARALLELISM}")
     sink = connector.sink(table, options)
-    options.check_all_read(but=("scan.", _LOOKUP))
-    return sink, parallelism
+    options.check_all_read(but=("scan.", "source.", _LOOKUP))
+    if overwritten is None:
+        return sink, parallelism
+    if connector.overwriting is None:
+        raise options.fail("tables of this connector cannot be overwritten: INSERT INTO adds rows")
+    return connector.overwriting(sink, overwritten), parallelism
 
 
 def _connector(table: Table) -> tuple[ConnectorOptions, Connector]:

@@ -42,6 +42,9 @@ class Connector(Struct, frozen=True):
     """What the rows do that are read; None: they are only added."""
     lookup: Callable[[Table, ConnectorOptions], LookupTable | None] | None = None
     """Makes what can be asked for rows by key; None, or gives None: it cannot be asked."""
+    overwriting: Callable[[Sink, Mapping[str, str]], Sink] | None = None
+    """Makes of a sink one whose rows replace those of the table, or of the partitions that they are in; given the
+    values of columns that are the same for all rows. None: nothing can be replaced."""
 
 
 def physical_columns(table: Table) -> tuple[TableColumn, ...]:

@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import importlib
+import re
+from collections.abc import Mapping, Sequence
 from functools import partial
+from typing import Any
 
 import pyarrow as pa
 
-from flinkray.connectors.files.source import FileSource
+from flinkray.connectors.files.source import METADATA, FileSource
+from flinkray.connectors.files.writing.compaction import FileCompaction
+from flinkray.connectors.files.writing.partition_commit import PartitionCommit
 from flinkray.connectors.files.writing.sink import FileSink
+from flinkray.connectors.formats.message_format import MessageFormat
 from flinkray.connectors.lookup import LookupTable, RowsLookup
 from flinkray.connectors.sink import Sink
 from flinkray.connectors.source import Boundedness, Source
-from flinkray.tables.connectors.contract import Connector, TableSource, physical_columns
+from flinkray.tables.connectors.contract import Connector, TableSource, metadata_columns, physical_columns
+from flinkray.tables.connectors.formats import message_format, skips_bad_messages
 from flinkray.tables.connectors.options import ConnectorOptions, size_in_bytes
 from flinkray.tables.plans.tables import Table
 from flinkray.tables.types.arrow import to_arrow
 
 _FORMATS = {"csv": "csv", "json": "json", "parquet": "parquet", "arrow": "arrow", "raw": "text"}
 _HALF_HOUR_MS = 30 * 60_000
+_COMMIT = "sink.partition-commit"
 
 
 def _format(table: Table, options: ConnectorOptions) -> str:
@@ -33,8 +41,27 @@ def _format(table: Table, options: ConnectorOptions) -> str:
     return _FORMATS[options.one_of("format", tuple(_FORMATS), "")]
 
 
+def _regular_expression(raw: object) -> str:
+    try:
+        return re.compile(str(raw)).pattern
+    except re.error as error:
+        raise ValueError(f"expected a regular expression of paths: {error}") from error
+
+
 def _default_partition(options: ConnectorOptions) -> str:
     return options.text("partition.default-name", "__DEFAULT_PARTITION__")
+
+
+def _lines(table: Table, options: ConnectorOptions, file_format: str) -> MessageFormat | None:
+    """The format of lines that are rows; None: files are of a format of their own."""
+    if file_format == "csv" and options.truth("csv.header"):
+        for key in ("csv.quote-character", "csv.disable-quote-character", "csv.escape-character", "csv.null-literal"):
+            options.refuse(key, "with 'csv.header' values are quoted by \", and empty or NA where they are null")
+        return None
+    if file_format not in ("csv", "json"):
+        return None
+    stored = [column for column in physical_columns(table) if column.name not in table.partitioned_by]
+    return message_format(options, "format", stored)
 
 
 def _source(table: Table, options: ConnectorOptions) -> TableSource:
@@ -42,9 +69,10 @@ def _source(table: Table, options: ConnectorOptions) -> TableSource:
     monitor = options.millis("source.monitor-interval")
     if monitor == 0:
         raise options.fail("option 'source.monitor-interval' is at least 1 ms")
+    lines = _lines(table, options, file_format)
     delimiter = options.text("csv.field-delimiter", ",") if file_format == "csv" else ","
     partitions = table.partitioned_by
-    renamed: dict[str, str] = {}
+    renamed = {column.name: column.metadata_key for column in metadata_columns(table)}
     fields: list[pa.Field] = []
     for column in physical_columns(table):
         is_line = file_format == "text" and column.name not in partitions
@@ -55,39 +83,98 @@ def _source(table: Table, options: ConnectorOptions) -> TableSource:
         raise options.fail("of format 'raw' no column can be PARTITIONED BY that is called 'value'")
     source = FileSource(
         path,
-        file_format,
+        file_format if lines is None else lines,
         pa.schema(fields),
         delimiter=delimiter,
         monitor=monitor,
         partition_columns=partitions,
         default_partition=_default_partition(options),
+        metadata=tuple(dict.fromkeys(column.metadata_key for column in metadata_columns(table))),
+        path_pattern=options.read("source.path.regex-pattern", _regular_expression),
+        bad_lines="skip" if lines is not None and skips_bad_messages(options, "format") else "fail",
+        comments=file_format == "csv" and lines is not None and options.truth("csv.allow-comments"),
     )
     return TableSource(source, renamed)
 
 
 def _sink(table: Table, options: ConnectorOptions) -> Sink:
     path, file_format = options.required("path"), _format(table, options)
-    if file_format == "csv" and options.text("csv.field-delimiter", ",") != ",":
-        raise options.fail("CSV is written with commas, whatever 'csv.field-delimiter' says of files that are read")
+    lines = _lines(table, options, file_format)
+    if lines is None and file_format == "csv" and options.text("csv.field-delimiter", ",") != ",":
+        raise options.fail("with 'csv.header' CSV is written with commas, whatever 'csv.field-delimiter' says")
     options.refuse(
         "sink.rolling-policy.check-interval",
         "files are looked at when rows come, and each ends with the next checkpoint, before which none is seen",
     )
+    part_size = options.read("sink.rolling-policy.file-size", size_in_bytes, 128 << 20)
+    compaction = None
+    if options.truth("auto-compaction"):
+        compaction = FileCompaction(options.read("compaction.file-size", size_in_bytes, part_size))
+    options.read("compaction.file-size", size_in_bytes)
+    if lines is not None and file_format == "csv":
+        options.truth("csv.allow-comments")  # which is for reading
     return FileSink(
         path,
-        file_format,
+        file_format if lines is None else lines,
         prefix=options.text("sink.file-prefix", "part"),
         partition_by=table.partitioned_by,
         default_partition=_default_partition(options),
-        part_size=options.read("sink.rolling-policy.file-size", size_in_bytes, 128 << 20),
+        part_size=part_size,
         rollover_interval=options.millis("sink.rolling-policy.rollover-interval", _HALF_HOUR_MS),
         inactivity_interval=options.millis("sink.rolling-policy.inactivity-interval", _HALF_HOUR_MS),
+        partition_commit=_partition_commit(table, options),
+        compaction=compaction,
     )
+
+
+def _partition_commit(table: Table, options: ConnectorOptions) -> PartitionCommit | None:
+    """When partitions are complete, and what happens then; None: the table has none, or nothing happens."""
+    kinds = [kind.strip() for kind in options.text(f"{_COMMIT}.policy.kind").split(",") if kind.strip()]
+    for kind in kinds:
+        if kind == "metastore":
+            raise options.fail(
+                f"'{_COMMIT}.policy.kind' = 'metastore' is for Hive's tables; name success-file or custom"
+            )
+        if kind not in ("success-file", "custom"):
+            raise options.fail(f"'{_COMMIT}.policy.kind' is of success-file and custom, not {kind!r}")
+    policies = []
+    if "custom" in kinds:
+        arguments = [each for each in options.text(f"{_COMMIT}.policy.class.parameters").split(";") if each]
+        policies.append(_instance(options, f"{_COMMIT}.policy.class", arguments))
+    extractor = None
+    if options.one_of("partition.time-extractor.kind", ("default", "custom"), "default") == "custom":
+        extractor = _instance(options, "partition.time-extractor.class", ())
+    found: dict[str, Any] = {
+        "trigger": options.one_of(f"{_COMMIT}.trigger", ("process-time", "partition-time"), "process-time"),
+        "delay": options.millis(f"{_COMMIT}.delay", 0),
+        "success_file": options.text(f"{_COMMIT}.success-file.name", "_SUCCESS") if "success-file" in kinds else None,
+        "policies": policies,
+        "timestamp_pattern": options.text("partition.time-extractor.timestamp-pattern") or None,
+        "timestamp_format": options.text("partition.time-extractor.timestamp-formatter") or None,
+        "time_zone": options.text(f"{_COMMIT}.watermark-time-zone", "UTC"),
+        "extractor": extractor,
+    }
+    return PartitionCommit(**found) if kinds and table.partitioned_by else None
+
+
+def _instance(options: ConnectorOptions, key: str, arguments: Sequence[str]) -> Any:
+    """An object of the Python class that an option names, such as `shop.policies.Announce`."""
+    path = options.required(key)
+    module, _, name = path.rpartition(".")
+    try:
+        return getattr(importlib.import_module(module), name)(*arguments)
+    except (ImportError, AttributeError, ValueError, TypeError) as error:
+        raise options.fail(f"option {key!r} names no Python class that can be made: {path!r} ({error})") from error
+
+
+def _overwriting(sink: Sink, static: Mapping[str, str]) -> Sink:
+    assert isinstance(sink, FileSink)
+    return sink.overwriting(static)
 
 
 def _lookup(table: Table, options: ConnectorOptions) -> LookupTable | None:
     source = _source(table, options).source
-    if source.boundedness is not Boundedness.BOUNDED:
+    if source.boundedness is not Boundedness.BOUNDED or metadata_columns(table):
         return None
     return RowsLookup(partial(_read, source.prepare(), [column.name for column in physical_columns(table)]))
 
@@ -97,4 +184,4 @@ def _read(source: Source, names: Sequence[str]) -> pa.Table:
     return source.read_all().rename_columns(list(names))
 
 
-CONNECTOR = Connector(_source, _sink, lookup=_lookup)
+CONNECTOR = Connector(_source, _sink, readable=tuple(METADATA), lookup=_lookup, overwriting=_overwriting)

@@ -149,14 +149,15 @@ class Program:
             InvalidProgramError: a table cannot be written.
         """
         span = statement.span
-        if plan.overwrite:
-            raise SqlUnsupportedError("INSERT OVERWRITE is not there: INSERT INTO adds rows", sql, span.start, span.end)
+        if plan.overwrite and not self.is_batch:
+            message = "INSERT OVERWRITE needs batch mode: SET 'execution.runtime-mode' = 'batch'"
+            raise SqlUnsupportedError(message, sql, span.start, span.end)
         if plan.table.path in self._streams:
             message = f"{plan.table.path[2]!r} is a stream; rows go into tables that have a connector"
             raise SqlValidationError(message, sql, span.start, span.end)
         table = _hinted(plan.table, plan.hints)
         try:
-            sink, parallelism = sink_of(table)
+            sink, parallelism = sink_of(table, dict(plan.partition) if plan.overwrite else None)
         except InvalidProgramError as error:
             raise self._placed(error, plan.table) from error
         rows = self._rows_for(plan, sink, statement, sql)

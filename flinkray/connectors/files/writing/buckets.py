@@ -7,11 +7,11 @@ import zoneinfo
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 
-import numpy as np
 import pyarrow as pa
 from msgspec import Struct
 
 from flinkray.batches.batch import Batch
+from flinkray.connectors.files.partitions import by_values
 from flinkray.errors import InvalidProgramError
 
 _DATE_FIELDS = {
@@ -118,15 +118,8 @@ def by_bucket(data: pa.RecordBatch, buckets: str | pa.Array) -> Iterator[tuple[s
         buckets = buckets.combine_chunks()
     if len(buckets) != data.num_rows or buckets.null_count:
         raise ValueError(f"of {data.num_rows} rows {len(buckets) - buckets.null_count} have a directory")
-    encoded = buckets.cast(pa.string()).dictionary_encode()
-    codes = encoded.indices.to_numpy()
-    if len(encoded.dictionary) == 1:
-        yield _checked(encoded.dictionary[0].as_py()), data
-        return
-    order = np.argsort(codes, kind="stable")
-    ends = np.cumsum(np.bincount(codes))
-    for bucket, start, end in zip(encoded.dictionary.to_pylist(), [0, *ends], ends, strict=False):
-        yield _checked(bucket), data.take(pa.array(order[start:end]))
+    for (bucket,), rows in by_values(data, [buckets.cast(pa.string())]):
+        yield _checked(bucket), rows
 
 
 def _checked(bucket: str) -> str:

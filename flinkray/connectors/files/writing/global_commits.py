@@ -50,6 +50,7 @@ class GlobalFileCommitter(Committer):
         partition_commit: PartitionCommit | None,
         submission: str,
         overwrite: bool = False,
+        emptied: str | None = None,
     ) -> None:
         self._filesystem = system
         self._directory = directory
@@ -59,6 +60,7 @@ class GlobalFileCommitter(Committer):
         self._partition_commit = partition_commit
         self._submission = submission
         self._overwrite = overwrite
+        self._emptied = emptied
         self._files = FileCommitter(system)
 
     def commit(self, requests: Sequence[CommitRequest[Any]]) -> None:
@@ -102,6 +104,8 @@ class GlobalFileCommitter(Committer):
         directories = {posixpath.dirname(final) for final in new}
         if not self._partitions.columns:
             directories.add(self._directory)
+        if self._emptied is not None:
+            directories.add(self._path(self._emptied))
         for directory in sorted(directories):
             for found in find_files(directory, self._filesystem):
                 if found.path not in new:

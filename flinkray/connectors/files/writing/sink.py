@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import copy
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pyarrow import fs
 
 from flinkray.connectors.committer import Committer
 from flinkray.connectors.delivery_guarantee import DeliveryGuarantee
-from flinkray.connectors.files.partitions import DEFAULT_PARTITION, Partitions
+from flinkray.connectors.files.partitions import DEFAULT_PARTITION, Partitions, directory_of
 from flinkray.connectors.files.paths import PathLike, resolve
 from flinkray.connectors.files.writing.buckets import BucketAssigner
 from flinkray.connectors.files.writing.commits import FileCommitter, FileNames
@@ -70,6 +70,8 @@ class FileSink(Sink):
     _partition_commit: PartitionCommit | None = None
     _compaction: FileCompaction | None = None
     _overwrite = False
+    _emptied: str | None = None
+    """The directory that is overwritten also where no rows are for it."""
 
     def __init__(
         self,
@@ -114,6 +116,20 @@ class FileSink(Sink):
             None if inactivity_interval is None else to_millis(inactivity_interval, "inactivity_interval"),
         )
         self._submission = ""
+
+    def overwriting(self, static: Mapping[str, str]) -> FileSink:
+        """The sink with `overwrite`.
+
+        Args:
+            static: the values of columns that are the same in all rows: where all columns of `partition_by` are, that
+                directory's files go also if there are no rows.
+        """
+        other = copy.copy(self)
+        other._overwrite = True
+        columns = self._partitions.columns
+        if columns and set(columns) <= set(static):
+            other._emptied = directory_of([(column, static[column]) for column in columns], self._partitions.default)
+        return other
 
     def prepare(self) -> Sink:
         prepared = copy.copy(self)
@@ -162,4 +178,5 @@ class FileSink(Sink):
             self._partition_commit,
             self._submission,
             self._overwrite,
+            self._emptied,
         )

@@ -7,8 +7,9 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from msgspec import structs
 
-from flinkray import InvalidProgramError, StreamExecutionEnvironment
+from flinkray import FileCompaction, InvalidProgramError, PartitionCommit, StreamExecutionEnvironment
 from flinkray.connectors.delivery_guarantee import DeliveryGuarantee
 from flinkray.tables.connectors.connectors import changes_of, lookup_of, scan, sink_of
 from flinkray.tables.plans.tables import Table
@@ -53,6 +54,9 @@ def table(columns: str, options: str) -> Table:
         ("n INT", "'connector'='filesystem','path'='x','format'='raw'", "one column, which is STRING"),
         ("n INT", f"{CSV},'source.monitor-interval'='soon'", "'source.monitor-interval' cannot take 'soon'"),
         ("n INT", f"{CSV},'source.monitor-interval'='0'", "is at least 1 ms"),
+        ("n INT", f"{CSV},'source.path.regex-pattern'='('", "cannot take '(': expected a regular expression"),
+        ("n INT, s INT METADATA FROM 'file.sise'", CSV, "did you mean 'file.size'?"),
+        ("n INT", f"{CSV},'csv.header'='true','csv.null-literal'='x'", "option 'csv.null-literal': with 'csv.header'"),
         ("n INT", f"{KAFKA}", "option 'format' is missing"),
         ("n INT", f"{KAFKA},'format'='json'", "'group-offsets', which needs 'properties.group.id'"),
         ("n INT", f"{KAFKA},'format'='jso'", "did you mean 'json'"),
@@ -138,7 +142,7 @@ def test_options_of_the_other_direction_are_left_to_it() -> None:
     assert sink(table("n INT", both)).parts.topic == "t"
     assert scan(table("n INT", both)).name == "Source: t"
     with pytest.raises(InvalidProgramError, match="written with commas"):
-        sink(table("n INT", f"{CSV},'csv.field-delimiter'=';'"))
+        sink(table("n INT", f"{CSV},'csv.header'='true','csv.field-delimiter'=';'"))
 
 
 def test_a_format_of_a_table_has_the_options_of_flink() -> None:
@@ -191,3 +195,38 @@ def test_files_of_a_table_end_as_its_rolling_policy_says(options: str, limits: t
 def test_what_is_wrong_with_a_rolling_policy_is_said(options: str, words: str) -> None:
     with pytest.raises(InvalidProgramError, match=words):
         sink(table("n INT", f"{CSV},{options}"))
+
+
+def test_partitions_and_small_files_of_a_table_are_committed_as_its_options_say() -> None:
+    commit = "sink.partition-commit"
+    partitioned = f"{CSV},'{commit}.policy.kind'='success-file','auto-compaction'='true'"
+    options = (
+        f"'{commit}.trigger'='partition-time','{commit}.delay'='1 h','{commit}.watermark-time-zone'='Asia/Shanghai',"
+        f"'{commit}.success-file.name'='_done','partition.time-extractor.timestamp-pattern'='$d',"
+        "'partition.time-extractor.timestamp-formatter'='yyyyMMdd','compaction.file-size'='1mb'"
+    )
+    made = sink(partitioned_table(f"{partitioned},{options}"))
+    assert made._partition_commit == PartitionCommit(
+        "partition-time", 3_600_000, "_done", [], "$d", "yyyyMMdd", "Asia/Shanghai"
+    )
+    assert made._compaction == FileCompaction(1 << 20)
+    assert scan(partitioned_table(f"{partitioned},{options}")).name == "Source: t", "these are for writing"
+    plain = sink(partitioned_table(f"{CSV},'{commit}.delay'='1 h'"))
+    assert (plain._partition_commit, plain._compaction) == (None, None)
+    for wrong, words in (
+        (f"'{commit}.policy.kind'='metastore'", "is for Hive's tables"),
+        (f"'{commit}.policy.kind'='succes'", "is of success-file and custom, not 'succes'"),
+        (f"'{commit}.policy.kind'='custom'", f"option '{commit}.policy.class' is missing"),
+        (f"'{commit}.policy.kind'='custom','{commit}.policy.class'='no.Such'", "names no Python class"),
+        (f"'{commit}.trigger'='partition-tim'", "did you mean 'partition-time'"),
+        ("'partition.time-extractor.kind'='custom'", "option 'partition.time-extractor.class' is missing"),
+    ):
+        with pytest.raises(InvalidProgramError, match=re.escape(words)):
+            sink(partitioned_table(f"{CSV},{wrong}"))
+    with pytest.raises(InvalidProgramError, match="tables of this connector cannot be overwritten"):
+        sink_of(table("n INT", f"{KAFKA},'format'='json'"), {})
+
+
+def partitioned_table(options: str) -> Table:
+    found = table("n INT, d STRING", options)
+    return structs.replace(found, partitioned_by=("d",))

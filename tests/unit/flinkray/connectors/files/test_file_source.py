@@ -543,9 +543,9 @@ def test_the_files_are_listed_once_for_the_format_the_columns_and_the_splits_eac
     write(tmp_path / "a.csv", "csv")
     listings, list_files = [], flinkray.connectors.files.source.list_files
 
-    def counted(paths: Any, filesystem: Any) -> Any:
+    def counted(paths: Any, *more: Any) -> Any:
         listings.append(paths)
-        return list_files(paths, filesystem)
+        return list_files(paths, *more)
 
     monkeypatch.setattr(flinkray.connectors.files.source, "list_files", counted)
     source = FileSource(tmp_path)
