@@ -14,6 +14,7 @@ from tests.support.servers import is_ci
 from tests.support.servers.kafka import KafkaBroker
 from tests.support.servers.postgres import PostgresServer
 from tests.support.servers.redis import RedisServer, redis_server
+from tests.support.servers.s3 import S3Store, s3_store
 
 Server = TypeVar("Server")
 
@@ -45,3 +46,9 @@ def postgres() -> Iterator[PostgresServer]:
 def redis() -> Iterator[RedisServer]:
     with _or_skipped(redis_server()) as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def s3() -> Iterator[S3Store]:
+    with _or_skipped(s3_store()) as store:
+        yield store
