@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from flinkray.batches.batch import Batch
@@ -23,6 +23,8 @@ class CollectedRows(Iterator[Any]):
         self.job_client = client
         self._batches = batches
         self._rows: Iterator[Any] = iter(())
+        self.form: Callable[[Any], Any] | None = None
+        """What each record is turned into before it is given; None: it is given as it is."""
         # Runs at the latest when the program ends, so that no job is left behind by a loop that was broken off.
         self._cancel = weakref.finalize(self, _cancel_dropped, client)
 
@@ -30,7 +32,8 @@ class CollectedRows(Iterator[Any]):
         for row in self._rows:
             return row
         for batch in self.batches():
-            self._rows = iter(decode(batch))
+            rows = decode(batch)
+            self._rows = iter(rows) if self.form is None else map(self.form, rows)
             for row in self._rows:
                 return row
         raise StopIteration

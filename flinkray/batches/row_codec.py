@@ -317,7 +317,9 @@ class RowEncoder:
 
     def _row_columns(self, python_types: set[type], values: Sequence[Any]) -> list[tuple[str, Sequence[Any]]]:
         positional = {each for each in python_types if issubclass(each, tuple) and _has_no_names(each)}
-        if self._kind is not None and positional and positional != python_types:
+        if self._kind is not None and positional == python_types:
+            return self._tuple_columns(Kind.ROW, values)
+        if self._kind is not None and positional:
             values = [self._named(value) if type(value) in positional else value for value in values]
             python_types = set(map(type, values))
         if len(python_types) == 1:

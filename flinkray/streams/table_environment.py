@@ -4,22 +4,52 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
+from msgspec.structs import replace
+
 from flinkray.errors import InvalidProgramError
 from flinkray.streams.checks.known_types import KnownType
 from flinkray.streams.data_stream import DataStream
 from flinkray.streams.results import Program
-from flinkray.tables.api.queries import Planned
+from flinkray.tables.api.expression import Expression
+from flinkray.tables.api.queries import Planned, reference
 from flinkray.tables.api.schemas import Schema
 from flinkray.tables.api.table import Table
 from flinkray.tables.environment.environment import TableEnvironment
 from flinkray.tables.environment.statements import Runner
 from flinkray.tables.lowering.queries import bound_in_braces, changes_of_stream, table_columns
+from flinkray.tables.lowering.times import with_event_times
 from flinkray.tables.plans.changelogs import changes_of
+from flinkray.tables.plans.expressions import Plan
 from flinkray.tables.plans.nodes import row_type
 from flinkray.tables.plans.rules.order import optimized
+from flinkray.tables.plans.upsert_keys import upsert_keys
+from flinkray.tables.syntax import statements as syntax
+from flinkray.tables.syntax.expressions import Cast
 from flinkray.tables.types.arrow import stored_schema
-from flinkray.types.changelogs import Changes
+from flinkray.types.changelogs import ChangelogMode, Changes
 from flinkray.types.records import Kind, RecordType
+
+_ROWTIME = "rowtime"
+"""The metadata of a stream that is its event time."""
+
+
+def _takes_event_time(schema: Schema) -> bool:
+    return any(isinstance(column, syntax.MetadataColumn) for column in schema.columns)
+
+
+def _check_key(plan: Plan, schema: Schema | None) -> None:
+    """
+    Raises:
+        InvalidProgramError: rows of the plan are not replaced by the key of the schema.
+    """
+    names = plan.row_type.names
+    key = {name.text for each in (() if schema is None else schema.keys) for name in each.columns}
+    if not key:
+        raise InvalidProgramError("to_changelog_stream: UPSERT replaces rows by a key: Schema...primary_key(...)")
+    if not any({names[each] for each in found} <= key for found in upsert_keys(plan)):
+        raise InvalidProgramError(
+            f"to_changelog_stream: UPSERT: rows of the table are not told apart by {', '.join(sorted(key))}"
+        )
 
 
 class StreamRunner(Program, Runner, Protocol):
@@ -44,14 +74,18 @@ class StreamTableEnvironment(TableEnvironment):
         return self._from_data_stream(data_stream, schema, Changes())
 
     def from_changelog_stream(
-        self, data_stream: DataStream, schema: Schema | None = None, changelog_mode: object = None
+        self, data_stream: DataStream, schema: Schema | None = None, changelog_mode: ChangelogMode | None = None
     ) -> Table:
         """A table of a stream that is a changelog: of `Row`s with kinds, or what `as_changelog` gave.
 
         Args:
-            changelog_mode: taken for PyFlink's programs; all kinds of rows may come.
+            changelog_mode: of UPSERT, updates come without -U, and the schema has a key that tells what they replace.
         """
-        return self._from_data_stream(data_stream, schema, Changes(updates=True, deletes=True))
+        is_upsert = changelog_mode is ChangelogMode.UPSERT
+        if is_upsert and (schema is None or not schema.keys):
+            raise InvalidProgramError("from_changelog_stream: UPSERT replaces rows by a key: Schema...primary_key(...)")
+        changes = Changes() if changelog_mode is ChangelogMode.INSERT_ONLY else Changes(updates=True, deletes=True)
+        return self._from_data_stream(data_stream, schema, replace(changes, before=not is_upsert))
 
     def _from_data_stream(
         self, stream: DataStream, schema: Schema | None, changes: Changes, name: str = "the stream"
@@ -61,7 +95,7 @@ class StreamTableEnvironment(TableEnvironment):
         columns = table_columns(name, stream.record_type)
         rows = row_type([each.name for each in columns], [each.type for each in columns])
         found = self._from_stream(stream._transformation, rows, not changes.is_insert_only)
-        return found if schema is None else self._with_schema(found, schema)
+        return found if schema is None else self._with_schema(found, schema, changes.before)
 
     def over(self, query: str, /, **tables: Any) -> Table:
         """The table of a query, in which names, in braces or not, are those of streams, `Table`s, DataFrames, and what
@@ -102,20 +136,53 @@ class StreamTableEnvironment(TableEnvironment):
         return self.to_changelog_stream(table)
 
     def to_changelog_stream(
-        self, table: Table, target_schema: object = None, changelog_mode: object = None
+        self, table: Table, target_schema: Schema | None = None, changelog_mode: ChangelogMode | None = None
     ) -> DataStream:
         """A stream of a table's rows, each with what it does: a changelog, unless they are inserts.
 
         Args:
-            target_schema, changelog_mode: what PyFlink's programs may give; only None is taken.
+            target_schema: the columns of the stream, cast to its types; a METADATA column `rowtime` is the event time.
+            changelog_mode: of UPSERT, there are no -U; INSERT_ONLY takes tables whose rows stay as they are.
+        Raises:
+            SqlError: a column is not there, or its type does not fit.
+            InvalidProgramError: rows are updated, and the mode has no updates; or UPSERT has no key.
         """
-        if target_schema is not None or changelog_mode is not None:
-            raise InvalidProgramError("to_changelog_stream gives the table's own columns, with all kinds of rows")
+        mode = changelog_mode or ChangelogMode.ALL
+        if target_schema is not None:
+            table = self._cast_to(table, target_schema)
+        plan = optimized(table._plan)
+        changes = changes_of(plan)
+        if mode is ChangelogMode.INSERT_ONLY and not changes.is_insert_only:
+            raise InvalidProgramError(
+                f"to_changelog_stream: rows of the table change ({changes}): INSERT_ONLY has none"
+            )
+        if mode is ChangelogMode.UPSERT:
+            _check_key(plan, target_schema)
         query = table._query
         program = self._program([query.plan], [(query.statement, query.sql)])
-        rows = program.rows(query.plan, query.statement, query.sql)
-        record_type = RecordType(Kind.ROW, stored_schema(query.plan.row_type))
-        return DataStream(self._environment, rows, KnownType.of(record_type))
+        rows = program.rows(query.plan, query.statement, query.sql, before=mode is not ChangelogMode.UPSERT)
+        kind = query.plan.row_type
+        if target_schema is not None and _takes_event_time(target_schema):
+            rows = with_event_times(rows, _ROWTIME, 0, drops=True)
+            kind = row_type(kind.names[:-1], kind.types[:-1])
+        return DataStream(self._environment, rows, KnownType.of(RecordType(Kind.ROW, stored_schema(kind))))
+
+    def _cast_to(self, table: Table, schema: Schema) -> Table:
+        """The columns of a schema; the one that is the event time comes last."""
+        columns = []
+        for column in schema.columns:
+            name = column.name.text
+            if isinstance(column, syntax.PhysicalColumn):
+                own, cast = (Expression(each) for each in (reference(name), Cast(reference(name), column.type)))
+                kinds = [table.select(each).row_type.types[0].as_nullable() for each in (own, cast)]
+                # A cast that changes nothing would hide that rows have the key of the column.
+                columns.append((own if kinds[0] == kinds[1] else cast).alias(name))
+            elif not isinstance(column, syntax.MetadataColumn) or (column.key or name) != _ROWTIME:
+                raise InvalidProgramError(
+                    f"to_changelog_stream: a stream has no column {name!r} beside its own and rowtime"
+                )
+        last = [Expression(reference(_ROWTIME))] if _takes_event_time(schema) else []
+        return table.select(*columns, *last)
 
     def create_temporary_view(
         self, view_path: str, table_or_data_stream: Table | DataStream, *fields_or_schema: Any

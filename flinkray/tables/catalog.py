@@ -70,15 +70,15 @@ class CatalogDescription(Struct, frozen=True):
 class Catalog:
     """What statements find by name. Not for several threads at once."""
 
-    def __init__(self) -> None:
-        self.current_catalog = DEFAULT_CATALOG
-        self.current_database = DEFAULT_DATABASE
+    def __init__(self, name: str = DEFAULT_CATALOG, database: str = DEFAULT_DATABASE) -> None:
+        self.current_catalog = name
+        self.current_database = database
         self._catalogs: dict[str, CatalogDescription] = {}
         self._databases: dict[tuple[str, str], Database] = {}
         self._tables: dict[TablePath, Table | View] = {}
         self._temporary: dict[TablePath, Table | View] = {}
         self._functions: dict[str, UserFunction] = {}
-        self.add_catalog(CatalogDescription(DEFAULT_CATALOG, (("type", "generic_in_memory"),)))
+        self.add_catalog(CatalogDescription(name, (("type", "generic_in_memory"),), default_database=database))
 
     def path(self, names: tuple[str, ...]) -> TablePath:
         """The full path of a name in the current database, or of `database.name`, or of `catalog.database.name`.

@@ -31,6 +31,30 @@ class FunctionContext:
     def __init__(self, runtime_context: Any) -> None:
         self._runtime_context = runtime_context
 
+    def get_task_name(self) -> str:
+        name: str = self._runtime_context.get_task_name()
+        return name
+
+    def get_task_name_with_subtasks(self) -> str:
+        name: str = self._runtime_context.get_task_name_with_subtasks()
+        return name
+
+    def get_number_of_parallel_subtasks(self) -> int:
+        count: int = self._runtime_context.get_number_of_parallel_subtasks()
+        return count
+
+    def get_max_number_of_parallel_subtasks(self) -> int:
+        count: int = self._runtime_context.get_max_number_of_parallel_subtasks()
+        return count
+
+    def get_index_of_this_subtask(self) -> int:
+        index: int = self._runtime_context.get_index_of_this_subtask()
+        return index
+
+    def get_attempt_number(self) -> int:
+        number: int = self._runtime_context.get_attempt_number()
+        return number
+
     def get_metric_group(self) -> Any:
         """A group for figures of the function's own."""
         return self._runtime_context.get_metrics_group()
@@ -73,8 +97,16 @@ class TableFunction(UserDefinedFunction):
     eval: Callable[..., Any]
 
 
-class AggregateFunction(UserDefinedFunction):
-    """Gives a value for each group."""
+class ImperativeAggregateFunction(UserDefinedFunction):
+    """Base of functions of groups: an accumulator takes their rows, one after the other."""
+
+    def get_result_type(self) -> Any:
+        """The type of the result, where `result_type=` does not say it."""
+        return None
+
+    def get_accumulator_type(self) -> Any:
+        """The type of the accumulator, which nobody asks for: it is any object that can be pickled."""
+        return None
 
     def create_accumulator(self) -> Any:
         """The accumulator of a group without rows."""
@@ -92,9 +124,52 @@ class AggregateFunction(UserDefinedFunction):
         """Take in what other accumulators have."""
         raise NotImplementedError
 
+
+class AggregateFunction(ImperativeAggregateFunction):
+    """Gives a value for each group."""
+
     def get_value(self, accumulator: Any) -> Any:
         """The result of a group."""
         raise NotImplementedError
+
+
+class TableAggregateFunction(ImperativeAggregateFunction):
+    """Gives rows for each group."""
+
+    def emit_value(self, accumulator: Any) -> Iterable[Any]:
+        """The rows of a group."""
+        raise NotImplementedError
+
+
+class EmittedRows(AggregateFunction):
+    """A table aggregate as an aggregate, whose value is all rows of a group."""
+
+    def __init__(self, function: TableAggregateFunction) -> None:
+        self.function = function
+
+    def open(self, function_context: FunctionContext) -> None:
+        self.function.open(function_context)
+
+    def close(self) -> None:
+        self.function.close()
+
+    def create_accumulator(self) -> Any:
+        return self.function.create_accumulator()
+
+    def accumulate(self, accumulator: Any, *args: Any) -> None:
+        self.function.accumulate(accumulator, *args)
+
+    def retract(self, accumulator: Any, *args: Any) -> None:
+        self.function.retract(accumulator, *args)
+
+    def get_value(self, accumulator: Any) -> list[Any]:
+        return [row if isinstance(row, tuple) else (row,) for row in self.function.emit_value(accumulator) or ()]
+
+
+def takes_back(function: ImperativeAggregateFunction) -> bool:
+    """Whether an aggregate can take rows back that are updated or deleted."""
+    own = function.function if isinstance(function, EmittedRows) else function
+    return type(own).retract is not ImperativeAggregateFunction.retract
 
 
 class Implementation(Struct, frozen=True):
@@ -320,7 +395,8 @@ def _given_rows(given: Any, width: int) -> Iterator[Sequence[Any]]:
     """The rows of what a table function returned: nothing, one, or several."""
     if given is None:
         return
-    several = given if inspect.isgenerator(given) or isinstance(given, list | Iterator) else [given]
+    is_one = isinstance(given, tuple | str | bytes | bytearray | dict) or not isinstance(given, Iterable)
+    several = [given] if is_one else given
     for row in several:
         found = row if isinstance(row, tuple) else (row,)
         if len(found) != width:

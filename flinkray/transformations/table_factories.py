@@ -87,3 +87,5 @@ class OverFactory(TableFactory, frozen=True, kw_only=True):
     this is batch mode."""
     calls: tuple[WindowCall, ...]
     """Arguments and filters are columns or constants; keys and order are those of the operator."""
+    functions: tuple[tuple[str, Implementation], ...] = ()
+    """The user's aggregates that are called, by the names that calls have for them."""

@@ -49,6 +49,8 @@ class UnnestFactory(TableFactory, frozen=True, kw_only=True):
     is_outer: bool
     """Whether a row without elements is there once, with NULLs."""
     with_ordinality: bool
+    replaces: bool = False
+    """Whether rows that are updated become rows that are deleted and others that are inserted."""
 
 
 class SetOperationFactory(TableFactory, frozen=True, kw_only=True):

@@ -74,6 +74,7 @@ def test_an_example_prints_what_pyflink_prints(examples: Path, name: str) -> Non
 @pytest.mark.parametrize(
     ("name", "line"),
     [
+        ("basic_operations", r"\| \+I \| +Germany \| +123 \|"),
         ("word_count", r"\+[IU]\[the, 15\]"),
         ("multi_sink", r"\+I\[4, PyFlink\]"),
         ("process_json_data", r"\+I\[4, China\]"),

@@ -1,4 +1,5 @@
-"""Every public name of PyFlink's `common` and `datastream`, with its arguments, beside what is here under that name.
+"""Every public name of PyFlink's `common`, `datastream`, `metrics` and `table`, with its arguments, beside what is here
+under that name.
 
 `python -m tests.support.pyflink_names record WHEEL` makes the list anew, from the sources in PyFlink's wheel, which are
 read and not run.
@@ -16,9 +17,12 @@ from pathlib import Path
 from typing import Any
 
 from flinkray.errors import InvalidProgramError
+from flinkray.tables.api.expression import Expression, lit
 
 NAMES = Path(__file__).resolve().parent.parent / "pyflink" / "names.txt"
-_PARTS = ("pyflink/common/", "pyflink/datastream/", "pyflink/metrics/")
+_PARTS = ("pyflink/common/", "pyflink/datastream/", "pyflink/metrics/", "pyflink/table/")
+_OF_WORKERS = ("pyflink/table/functions.py", "pyflink/table/serializers.py", "pyflink/table/utils.py")
+"""What PyFlink's own workers are made of, which no program imports."""
 
 
 def names_in_wheel(wheel: Path) -> list[str]:
@@ -26,7 +30,7 @@ def names_in_wheel(wheel: Path) -> list[str]:
     lines: list[str] = []
     with zipfile.ZipFile(wheel) as archive:
         for path in archive.namelist():
-            if path.startswith(_PARTS) and path.endswith(".py"):
+            if path.startswith(_PARTS) and path.endswith(".py") and path not in _OF_WORKERS:
                 module = path.removeprefix("pyflink/").removesuffix(".py").removesuffix("/__init__").replace("/", ".")
                 lines += [f"{module}: {name}" for name in _names_in(ast.parse(archive.read(path)))]
     return sorted(set(lines))
@@ -82,7 +86,7 @@ def difference(line: str) -> str | None:
         return "no such module"
     for part in name.split("."):
         try:
-            found = getattr(found, part)
+            found = getattr(lit(1), part) if found is Expression else getattr(found, part)
         except InvalidProgramError:
             return None
         except AttributeError:
@@ -99,6 +103,8 @@ def difference_of_method(implementing: type, method: str) -> str | None:
 
 def _difference_of_arguments(found: Any, arguments: str) -> str | None:
     theirs = [each for each in arguments.split(", ") if each]
+    if isinstance(found, Expression):
+        return None  # what takes no argument, and needs no parentheses
     try:
         ours = list(inspect.signature(found).parameters.values())
     except (TypeError, ValueError):

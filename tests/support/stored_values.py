@@ -105,6 +105,7 @@ from flinkray.errors import DamagedCheckpointError, ErrorInfo
 from flinkray.latencies import LatencyStatistics
 from flinkray.pyflink.datastream.connectors.buckets import BucketedSink, Limits
 from flinkray.state.checkpoint_statistics import RestoredCheckpoint
+from flinkray.tables.api.data_views import ListView, MapView
 from flinkray.tables.plans import expressions as sql
 from flinkray.tables.plans.expressions import SortKey
 from flinkray.tables.types.logical import (
@@ -122,7 +123,7 @@ from flinkray.tables.types.logical import (
     TIMESTAMP_LTZ,
     TimeAttribute,
 )
-from flinkray.tables.user_functions import Implementation
+from flinkray.tables.user_functions import EmittedRows, Implementation
 from flinkray.testing.scripted_source import Script
 from flinkray.transformations.operator_factories import CalcFactory, RowtimeFactory
 from flinkray.transformations.table_factories import (
@@ -351,6 +352,7 @@ def examples() -> dict[str, Any]:
         ],
         "watched files": MonitoredFiles({"a.csv": 1}, ()),
         "sources one after another": HybridEnumeratorState(1, (), {0: ()}, (HybridSplit(0, KafkaSplit("t", 0, 1)),)),
+        "accumulators": [ListView(), MapView(), EmittedRows(sum)],  # type: ignore[arg-type]
         "constants of SQL": [
             sql.Constant(kind, None) for kind in (TIME(3), DECIMAL(5, 2), INTERVAL("DAY"), MAP(STRING, ARRAY(INT)))
         ],

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from flinkray.pyflink.table.changelog_mode import ChangelogMode
+from flinkray.pyflink.table.data_view import DataView, ListView, MapView
 from flinkray.pyflink.table.environment_settings import EnvironmentSettings
 from flinkray.pyflink.table.explain_detail import ExplainDetail
+from flinkray.pyflink.table.expression import Expression
 from flinkray.pyflink.table.schema import Schema
+from flinkray.pyflink.table.sql_dialect import SqlDialect
 from flinkray.pyflink.table.statement_set import StatementSet
 from flinkray.pyflink.table.table import (
     GroupedTable,
@@ -16,41 +20,59 @@ from flinkray.pyflink.table.table import (
 from flinkray.pyflink.table.table_config import TableConfig
 from flinkray.pyflink.table.table_descriptor import FormatDescriptor, TableDescriptor
 from flinkray.pyflink.table.table_environment import StreamTableEnvironment, TableEnvironment
+from flinkray.pyflink.table.table_pipeline import TablePipeline
 from flinkray.pyflink.table.table_result import ResultKind, TableResult
+from flinkray.pyflink.table.table_schema import TableSchema
 from flinkray.pyflink.table.types import DataTypes
-from flinkray.pyflink.table.udf import AggregateFunction, FunctionContext, ScalarFunction, TableFunction
+from flinkray.pyflink.table.udf import (
+    AggregateFunction,
+    AsyncScalarFunction,
+    FunctionContext,
+    ScalarFunction,
+    TableAggregateFunction,
+    TableFunction,
+)
 from flinkray.pyflink.unavailable import unavailable
 from flinkray.types.rows import Row, RowKind
 
 __all__ = [
     "AggregateFunction",
+    "AsyncScalarFunction",
+    "ChangelogMode",
     "DataTypes",
+    "DataView",
     "EnvironmentSettings",
     "ExplainDetail",
+    "Expression",
     "FormatDescriptor",
     "FunctionContext",
     "GroupWindowedTable",
     "GroupedTable",
+    "ListView",
+    "MapView",
     "OverWindowedTable",
     "ResultKind",
     "Row",
     "RowKind",
     "ScalarFunction",
     "Schema",
+    "SqlDialect",
     "StatementSet",
     "StreamTableEnvironment",
     "Table",
+    "TableAggregateFunction",
     "TableConfig",
     "TableDescriptor",
     "TableEnvironment",
     "TableFunction",
+    "TablePipeline",
     "TableResult",
+    "TableSchema",
     "WindowGroupedTable",
 ]
 
 __getattr__ = unavailable(
     __name__,
-    "AsyncScalarFunction BatchTableEnvironment ListView MapView Module ModuleEntry TableAggregateFunction TableSchema "
-    "UserDefinedType",
+    "BatchTableEnvironment CompiledPlan Module ModuleEntry PlanReference UserDefinedType",
     "there is no such thing in flinkray's tables; docs/limitations.md says what is not there",
 )

@@ -4,3 +4,4 @@ from __future__ import annotations
 
 from flinkray.tables.api.expressions import *  # noqa: F403
 from flinkray.tables.api.expressions import __all__ as __all__
+from flinkray.tables.api.expressions import json as json

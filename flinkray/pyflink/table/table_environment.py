@@ -2,35 +2,78 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, NoReturn
 
 from flinkray.errors import InvalidProgramError
 from flinkray.pyflink.datastream.data_stream import DataStream
 from flinkray.pyflink.datastream.stream_execution_environment import StreamExecutionEnvironment
+from flinkray.pyflink.table.catalog import NO_MODELS, Catalog, CatalogDescriptor
 from flinkray.pyflink.table.environment_settings import EnvironmentSettings
 from flinkray.pyflink.table.explain_detail import ExplainDetail
 from flinkray.pyflink.table.table_config import TableConfig
+from flinkray.pyflink.unavailable import refused
 from flinkray.streams import data_stream, table_environment
+from flinkray.tables import catalog as catalogs
 from flinkray.tables.api.expression import Expression
-from flinkray.tables.api.schemas import Schema
+from flinkray.tables.api.schemas import Schema, TableDescriptor
 from flinkray.tables.api.table import Table
-from flinkray.types.changelogs import Changes
+from flinkray.tables.environment.changes import Changes as CatalogChanges
+from flinkray.tables.syntax import statements as syntax
+from flinkray.tables.syntax.names import Name
+from flinkray.tables.syntax.parsing.parser import parse_statement
+from flinkray.tables.syntax.unparsing.statements import statement_text
+from flinkray.types.changelogs import ChangelogMode, Changes
 from flinkray.types.records import Kind
+from flinkray.types.rows import Row
 
 __all__ = ["StreamTableEnvironment", "TableEnvironment"]
+
+_NO_PLANS = "plans are not kept in files: keep the statement"
+_ONE_MODULE = "there is one module, core, and it is always used"
+_KIND = "op"
+"""The column that says what a row does."""
 
 
 class TableEnvironment(table_environment.StreamTableEnvironment):
     """flinkray's, by PyFlink's names. Made with `TableEnvironment.create(settings)`."""
 
-    def __init__(self, environment: StreamExecutionEnvironment) -> None:
+    def __init__(self, environment: StreamExecutionEnvironment, settings: Any = None) -> None:
         super().__init__(environment)
         self._code = environment
         self._config = TableConfig(environment)
+        if isinstance(settings, EnvironmentSettings):
+            self.catalog = catalogs.Catalog(settings.get_built_in_catalog_name(), settings.get_built_in_database_name())
 
     @staticmethod
     def create(environment_settings: Any = None) -> TableEnvironment:
-        return TableEnvironment(_environment(environment_settings))
+        return TableEnvironment(_environment(environment_settings), environment_settings)
+
+    def from_elements(self, elements: Iterable[Any], schema: Any = None, verify_schema: bool = True) -> Table:
+        """A table of Python values; where nothing names the columns of tuples, they are _1, _2, ..."""
+        rows = list(elements)
+        found = super().from_elements(rows, schema, verify_schema)
+        has_names = any(
+            isinstance(each, dict | Expression) or (isinstance(each, Row) and each._is_named) for each in rows
+        )
+        if schema is not None or has_names:
+            return found
+        return found.alias(*(f"_{place}" for place in range(1, len(found.columns) + 1)))
+
+    def create_table(self, path: str, descriptor: TableDescriptor, ignoreIfExists: bool = False) -> bool:
+        return super().create_table(path, descriptor, ignoreIfExists)
+
+    def create_temporary_table(self, path: str, descriptor: TableDescriptor, ignoreIfExists: bool = False) -> None:
+        super().create_temporary_table(path, descriptor, ignoreIfExists)
+
+    def create_catalog(self, catalog_name: str, catalog_descriptor: CatalogDescriptor) -> None:
+        """CREATE CATALOG of a catalog in memory."""
+        options = tuple(catalog_descriptor.get_configuration().to_dict().items())
+        self._change(syntax.CreateCatalog(Name(catalog_name), options, catalog_descriptor.get_comment()))
+
+    def get_catalog(self, catalog_name: str) -> Catalog | None:
+        """What a catalog has; None: there is none of that name."""
+        return Catalog(self, catalog_name) if catalog_name in self.catalog.catalogs() else None
 
     def get_config(self) -> TableConfig:
         return self._config
@@ -50,6 +93,60 @@ class TableEnvironment(table_environment.StreamTableEnvironment):
         """As `StreamExecutionEnvironment.add_python_archive`."""
         self._code.add_python_archive(archive_path, target_dir)
 
+    def create_java_function(
+        self, path: str, function_class_name: str, ignore_if_exists: bool | None = None
+    ) -> NoReturn:
+        raise InvalidProgramError(f"{function_class_name} is a class of Java: write the function in Python, with udf")
+
+    def create_java_temporary_function(self, path: str, function_class_name: str) -> NoReturn:
+        self.create_java_function(path, function_class_name)
+
+    def create_java_temporary_system_function(self, name: str, function_class_name: str) -> NoReturn:
+        self.create_java_function(name, function_class_name)
+
+    def register_catalog(self, catalog_name: str, catalog: object) -> NoReturn:
+        raise InvalidProgramError("catalogs are in memory: create_catalog(name, CatalogDescriptor.of(name, ...))")
+
+    def create_temporary_function(self, path: str, function: Any) -> None:
+        self.register_function(path, function)
+
+    def drop_temporary_system_function(self, name: str) -> bool:
+        return self.drop_function(name)
+
+    def drop_temporary_view(self, view_path: str) -> bool:
+        return self.drop_temporary_table(view_path)
+
+    def drop_view(self, view_path: str, ignore_if_not_exists: bool = True) -> bool:
+        return self.drop_table(view_path, ignore_if_not_exists)
+
+    compile_plan_sql = refused("compile_plan_sql", _NO_PLANS)
+    execute_plan = refused("execute_plan", _NO_PLANS)
+    load_plan = refused("load_plan", _NO_PLANS)
+    load_module = refused("load_module", _ONE_MODULE)
+    unload_module = refused("unload_module", _ONE_MODULE)
+    use_modules = refused("use_modules", _ONE_MODULE)
+    list_full_modules = refused("list_full_modules", _ONE_MODULE)
+    create_model = refused("create_model", NO_MODELS)
+    create_temporary_model = refused("create_temporary_model", NO_MODELS)
+    drop_model = refused("drop_model", NO_MODELS)
+    drop_temporary_model = refused("drop_temporary_model", NO_MODELS)
+
+    def list_modules(self) -> list[str]:
+        return ["core"]
+
+    def list_models(self) -> list[str]:
+        return []
+
+    list_temporary_models = list_models
+    list_materialized_tables = list_models
+
+    def _change(self, node: syntax.Statement) -> None:
+        """Carries out a statement that changes a catalog."""
+        sql = statement_text(node)
+        statement = parse_statement(sql)
+        assert isinstance(statement, syntax.Statement)
+        CatalogChanges(self.catalog, sql, self._load_function).change(statement)
+
 
 class StreamTableEnvironment(TableEnvironment):
     """A TableEnvironment over the streams of a StreamExecutionEnvironment."""
@@ -60,9 +157,10 @@ class StreamTableEnvironment(TableEnvironment):
     ) -> StreamTableEnvironment:
         if isinstance(stream_execution_environment, StreamExecutionEnvironment):
             if environment_settings is not None:
-                stream_execution_environment.configure(environment_settings.options)
-            return StreamTableEnvironment(stream_execution_environment)
-        return StreamTableEnvironment(_environment(environment_settings or stream_execution_environment))
+                stream_execution_environment.configure(_options(environment_settings))
+            return StreamTableEnvironment(stream_execution_environment, environment_settings)
+        settings = environment_settings or stream_execution_environment
+        return StreamTableEnvironment(_environment(settings), settings)
 
     def from_data_stream(self, data_stream: data_stream.DataStream, *fields_or_schema: Any) -> Table:
         """A table of a stream; with expressions, of these columns under these names."""
@@ -79,13 +177,13 @@ class StreamTableEnvironment(TableEnvironment):
         found = super()._from_data_stream(stream, None, changes, name)
         if stream.record_type is not None and stream.record_type.kind is Kind.SCALAR:
             found = found.alias("f0")  # what Flink calls the column of bare values
-        return found if schema is None else self._with_schema(found, schema)
+        return found if schema is None else self._with_schema(found, schema, changes.before)
 
     def to_data_stream(self, table: Table) -> DataStream:
         return DataStream.of(super().to_data_stream(table))
 
     def to_changelog_stream(
-        self, table: Table, target_schema: object = None, changelog_mode: object = None
+        self, table: Table, target_schema: Schema | None = None, changelog_mode: ChangelogMode | None = None
     ) -> DataStream:
         return DataStream.of(super().to_changelog_stream(table, target_schema, changelog_mode))
 
@@ -93,10 +191,29 @@ class StreamTableEnvironment(TableEnvironment):
         """As `to_data_stream`; rows have the table's own types."""
         return self.to_data_stream(table)
 
-    def to_retract_stream(self, table: Table, type_info: object = None) -> NoReturn:
-        raise InvalidProgramError("to_retract_stream: to_changelog_stream gives rows that say what they do")
+    def to_retract_stream(self, table: Table, type_info: object = None) -> DataStream:
+        """Pairs: whether a row is added, or is taken back; and the row."""
+        named = super().to_changelog_stream(table).kinds_as_column(_KIND)
+        return DataStream.of(named).map(_with_flag)
+
+
+def _options(settings: Any) -> Any:
+    """The options that settings, or a TableConfig, have."""
+    if isinstance(settings, TableConfig):
+        return settings.to_map()
+    return settings.options if isinstance(settings, EnvironmentSettings) else settings
 
 
 def _environment(settings: Any) -> StreamExecutionEnvironment:
-    options = settings.options if isinstance(settings, EnvironmentSettings) else settings
-    return StreamExecutionEnvironment.get_execution_environment(options)
+    return StreamExecutionEnvironment.get_execution_environment(_options(settings))
+
+
+def _has_names(element: Any) -> bool:
+    return isinstance(element, dict | Expression) or (isinstance(element, Row) and element._is_named)
+
+
+def _with_flag(row: Row) -> tuple[bool, Row]:
+    """Whether a row is added, and the row without the column that says what it does."""
+    columns = row.as_dict()
+    kind = columns.pop(_KIND)
+    return kind in ("+I", "+U"), Row(**columns)

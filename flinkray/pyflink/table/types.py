@@ -8,10 +8,12 @@ from typing import Any
 from flinkray.pyflink.common.typeinfo import ArrowTypeInfo, TypeInformation, Types
 from flinkray.tables.api import data_types
 from flinkray.tables.api.data_types import logical_type
+from flinkray.tables.types import logical
 from flinkray.tables.types.arrow import to_arrow
-from flinkray.tables.types.logical import LogicalType, RowField, RowType, TypeRoot
+from flinkray.tables.types.logical import LogicalType, RowField, TypeRoot
+from flinkray.types.rows import Row, RowKind
 
-__all__ = ["DataTypes"]
+__all__ = ["DataType", "DataTypes", "Row", "RowField", "RowKind", "RowType"]
 
 
 class DataType(TypeInformation):
@@ -20,18 +22,38 @@ class DataType(TypeInformation):
     __slots__ = ("logical_type",)
     logical_type: LogicalType
 
-    def __init__(self, logical: LogicalType) -> None:
-        super().__init__(_type_information(logical), logical)
-        object.__setattr__(self, "logical_type", logical)
+    def __init__(self, kind: LogicalType) -> None:
+        super().__init__(_type_information(kind), kind)
+        object.__setattr__(self, "logical_type", kind)
 
     def __repr__(self) -> str:
         return str(self.logical_type)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, DataType) and self.logical_type == other.logical_type
+
+    def __hash__(self) -> int:
+        return hash(self.logical_type)
 
     def not_null(self) -> DataType:
         return DataType(self.logical_type.not_null())
 
     def nullable(self) -> DataType:
         return DataType(self.logical_type.as_nullable())
+
+
+class RowType(DataType):
+    """The type of rows."""
+
+    def field_names(self) -> list[str]:
+        assert isinstance(self.logical_type, logical.RowType)
+        return list(self.logical_type.names)
+
+    def field_types(self) -> list[DataType]:
+        assert isinstance(self.logical_type, logical.RowType)
+        return [
+            RowType(each) if isinstance(each, logical.RowType) else DataType(each) for each in self.logical_type.types
+        ]
 
 
 _OF_STREAMS: dict[TypeRoot, Callable[[], TypeInformation]] = {
@@ -49,12 +71,12 @@ _OF_STREAMS: dict[TypeRoot, Callable[[], TypeInformation]] = {
 }
 
 
-def _type_information(logical: LogicalType) -> TypeInformation:
+def _type_information(kind: LogicalType) -> TypeInformation:
     """The type that streams have for it."""
-    if isinstance(logical, RowType):
-        return Types.ROW_NAMED(list(logical.names), [_type_information(each) for each in logical.types])
-    make = _OF_STREAMS.get(logical.root)
-    return ArrowTypeInfo(to_arrow(logical)) if make is None else make()
+    if isinstance(kind, logical.RowType):
+        return Types.ROW_NAMED(list(kind.names), [_type_information(each) for each in kind.types])
+    make = _OF_STREAMS.get(kind.root)
+    return ArrowTypeInfo(to_arrow(kind)) if make is None else make()
 
 
 class DataTypes:
@@ -65,9 +87,9 @@ class DataTypes:
         return RowField(name, logical_type(data_type), description)
 
     @staticmethod
-    def ROW(row_fields: Sequence[Any] = (), nullable: bool = True) -> DataType:
+    def ROW(row_fields: Sequence[Any] = (), nullable: bool = True) -> RowType:
         """A row type of fields, or of types alone, whose columns are f0, f1, ..."""
-        return DataType(data_types.DataTypes.ROW(row_fields, nullable))
+        return RowType(data_types.DataTypes.ROW(row_fields, nullable))
 
     @staticmethod
     def NULL() -> DataType:
@@ -156,3 +178,28 @@ class DataTypes:
     @staticmethod
     def MAP(key_type: Any, value_type: Any, nullable: bool = True) -> DataType:
         return DataType(data_types.DataTypes.MAP(key_type, value_type, nullable))
+
+    YEAR = data_types.DataTypes.YEAR
+    MONTH = data_types.DataTypes.MONTH
+    DAY = data_types.DataTypes.DAY
+    HOUR = data_types.DataTypes.HOUR
+    MINUTE = data_types.DataTypes.MINUTE
+    SECOND = data_types.DataTypes.SECOND
+
+    @staticmethod
+    def INTERVAL(
+        upper_resolution: data_types.Resolution, lower_resolution: data_types.Resolution | None = None
+    ) -> DataType:
+        return DataType(data_types.DataTypes.INTERVAL(upper_resolution, lower_resolution))
+
+    TIMESTAMP_WITH_LOCAL_TIME_ZONE = TIMESTAMP_LTZ
+
+    @staticmethod
+    def LIST_VIEW(element_type: Any) -> DataType:
+        """The type of a ListView in an accumulator, whose own types nobody asks for here."""
+        return DataTypes.ARRAY(element_type)
+
+    @staticmethod
+    def MAP_VIEW(key_type: Any, value_type: Any) -> DataType:
+        """The type of a MapView in an accumulator, whose own types nobody asks for here."""
+        return DataTypes.MAP(key_type, value_type)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from flinkray.pyflink.unavailable import unavailable
-from flinkray.tables.api.user_functions import udaf, udf, udtf
+from flinkray.tables.api.user_functions import udaf, udf, udtaf, udtf
 from flinkray.tables.user_functions import (
     AggregateFunction,
     AsyncScalarFunction,
     FunctionContext,
+    ImperativeAggregateFunction,
     ScalarFunction,
+    TableAggregateFunction,
     TableFunction,
     UserDefinedFunction,
 )
@@ -17,16 +18,13 @@ __all__ = [
     "AggregateFunction",
     "AsyncScalarFunction",
     "FunctionContext",
+    "ImperativeAggregateFunction",
     "ScalarFunction",
+    "TableAggregateFunction",
     "TableFunction",
     "UserDefinedFunction",
     "udaf",
     "udf",
+    "udtaf",
     "udtf",
 ]
-
-__getattr__ = unavailable(
-    __name__,
-    "TableAggregateFunction udtaf",
-    "there are scalar, table and aggregate functions here; an aggregate may give an ARRAY, which UNNEST makes rows of",
-)

@@ -7,6 +7,7 @@ from functools import cache
 from typing import Any
 
 import pyarrow as pa
+from msgspec import Struct
 
 from flinkray.errors import InvalidProgramError
 from flinkray.tables.binding.context import Context
@@ -17,7 +18,14 @@ from flinkray.tables.syntax.names import TypeName
 from flinkray.tables.syntax.parsing.parser import parse_expression
 from flinkray.tables.types import logical
 from flinkray.tables.types.arrow import from_arrow
-from flinkray.tables.types.logical import LogicalType, RowField, RowType
+from flinkray.tables.types.logical import IntervalType, LogicalType, RowField, RowType, Unit
+
+
+class Resolution(Struct, frozen=True):
+    """A unit of an interval, with the digits of years, days, or fractions of a second."""
+
+    unit: Unit
+    precision: int | None = None
 
 
 class DataTypes:
@@ -98,6 +106,40 @@ class DataTypes:
     @staticmethod
     def TIMESTAMP_LTZ(precision: int = 6, nullable: bool = True) -> LogicalType:
         return logical.TIMESTAMP_LTZ(precision).with_nullability(nullable)
+
+    TIMESTAMP_WITH_LOCAL_TIME_ZONE = TIMESTAMP_LTZ
+
+    @staticmethod
+    def INTERVAL(upper_resolution: Resolution, lower_resolution: Resolution | None = None) -> LogicalType:
+        """Spans from one unit to another: `DataTypes.INTERVAL(DataTypes.DAY(), DataTypes.SECOND(3))`."""
+        upper, lower = upper_resolution, lower_resolution or upper_resolution
+        precision = 2 if upper.precision is None or upper.unit is Unit.SECOND else upper.precision
+        fraction = lower.precision if lower.unit is Unit.SECOND and lower.precision is not None else 6
+        return IntervalType(upper.unit, lower.unit, precision, fraction)
+
+    @staticmethod
+    def YEAR(precision: int = 2) -> Resolution:
+        return Resolution(Unit.YEAR, precision)
+
+    @staticmethod
+    def MONTH() -> Resolution:
+        return Resolution(Unit.MONTH)
+
+    @staticmethod
+    def DAY(precision: int = 2) -> Resolution:
+        return Resolution(Unit.DAY, precision)
+
+    @staticmethod
+    def HOUR() -> Resolution:
+        return Resolution(Unit.HOUR)
+
+    @staticmethod
+    def MINUTE() -> Resolution:
+        return Resolution(Unit.MINUTE)
+
+    @staticmethod
+    def SECOND(precision: int = 6) -> Resolution:
+        return Resolution(Unit.SECOND, precision)
 
     @staticmethod
     def ARRAY(element_type: Any, nullable: bool = True) -> LogicalType:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import inspect
 from collections.abc import Callable, Iterable
 from typing import Any, NoReturn
 
@@ -12,7 +13,16 @@ from msgspec.structs import replace
 from flinkray.errors import InvalidProgramError, did_you_mean
 from flinkray.expressions import tree
 from flinkray.tables.api.data_types import type_name
-from flinkray.tables.api.methods import CASTS, INTERVALS, SQL_NAMES, TESTS, WITHOUT_ARGUMENTS
+from flinkray.tables.api.methods import (
+    ARGUMENTS,
+    CASTS,
+    INTERVALS,
+    SQL_NAMES,
+    TESTS,
+    WITHOUT_ARGUMENTS,
+    signature_of,
+)
+from flinkray.tables.api.words import word
 from flinkray.tables.functions.registry import FUNCTIONS
 from flinkray.tables.syntax import expressions as syntax
 from flinkray.tables.syntax.names import IntervalUnits, Name, Path
@@ -114,11 +124,9 @@ class Expression:
         raise InvalidProgramError("an expression has no value yet: combine conditions with &, | and ~")
 
     def __getitem__(self, index: Any) -> Expression:
-        """An element of an array from 0, a value of a map by its key, or a field of a ROW by its name."""
-        if isinstance(index, str):
-            return self.get(index)
-        place = as_expression(index + 1 if isinstance(index, int) else index)
-        return self._with(syntax.Subscript(self._node, place._node), place)
+        """An element of an array from 1, a value of a map by its key, or a field of a ROW by its place from 1, as in
+        Flink."""
+        return self.at(index)
 
     # -- names and order
 
@@ -153,15 +161,17 @@ class Expression:
     def not_between(self, lower_bound: Any, upper_bound: Any) -> Expression:
         return ~self.between(lower_bound, upper_bound)
 
-    def in_(self, *elements: Any) -> Expression:
-        """Whether it is one of these values."""
-        items = [as_expression(each) for each in elements]
+    def in_(self, first_element_or_table: Any, *remaining_elements: Any) -> Expression:
+        """Whether it is one of these values, or of those in the only column of a table."""
+        if hasattr(first_element_or_table, "_as_subquery"):
+            return self._with(syntax.InQuery(self._node, first_element_or_table._as_subquery()))
+        items = [as_expression(each) for each in (first_element_or_table, *remaining_elements)]
         return self._with(syntax.InList(self._node, tuple(each._node for each in items)), *items)
 
-    def like(self, pattern: Any, escape: Any = None) -> Expression:
+    def like(self, pattern: Any = None, escape: Any = None) -> Expression:
         return self._like("LIKE", pattern, escape)
 
-    def similar(self, pattern: Any) -> Expression:
+    def similar(self, pattern: Any = None) -> Expression:
         return self._like("SIMILAR TO", pattern, None)
 
     def _like(self, operator: str, pattern: Any, escape: Any) -> Expression:
@@ -193,11 +203,24 @@ class Expression:
             raise InvalidProgramError("over stands behind an aggregate: col('a').sum.over(col('w'))")
         return self._with(replace(self._node, over=syntax.Window(name.path.names[0], is_reference=True)))
 
-    def get(self, name: str) -> Expression:
-        """A field of a ROW by its name."""
-        if isinstance(self._node, syntax.Reference):
-            return self._with(syntax.Reference(Path((*self._node.path.names, Name(name)))))
-        return self._with(syntax.Field(self._node, Name(name)))
+    def get(self, name_or_index: str | int) -> Expression:
+        """A field of a ROW by its name, or its place from 0."""
+        node: syntax.Expression = self._node
+        if isinstance(name_or_index, int):
+            found = self.at(name_or_index + 1)
+        elif isinstance(node, syntax.Reference):
+            found = self._with(syntax.Reference(Path((*node.path.names, Name(name_or_index)))))
+        else:
+            found = self._with(syntax.Field(node, Name(name_or_index)))
+        if not isinstance(node, syntax.Reference):
+            return found
+        own = f"_{name_or_index}" if isinstance(name_or_index, int) else name_or_index
+        return found.alias("$".join([*node.path.texts, own]))
+
+    @property
+    def flatten(self) -> Expression:
+        """For `select`: the fields of a ROW as columns."""
+        return self._with(Flattened(self._node))
 
     def at(self, index: Any) -> Expression:
         """An element of an array from 1, or a value of a map by its key."""
@@ -206,7 +229,7 @@ class Expression:
 
     def extract(self, time_interval_unit: Any) -> Expression:
         """A part of a time, such as "DAY"."""
-        return self._with(_call("EXTRACT", syntax.Symbol(_unit(time_interval_unit)), self._node))
+        return self._with(_call("EXTRACT", syntax.Symbol(word(time_interval_unit)), self._node))
 
     def floor(self, time_interval_unit: Any = None) -> Expression:
         """The next lower whole number, or beginning of a unit of time."""
@@ -217,7 +240,7 @@ class Expression:
         return self._rounded("CEIL", time_interval_unit)
 
     def _rounded(self, name: str, unit: Any) -> Expression:
-        units = () if unit is None else (syntax.Symbol(_unit(unit)),)
+        units = () if unit is None else (syntax.Symbol(word(unit)),)
         return self._with(_call(name, self._node, *units))
 
     def log(self, base: Any = None) -> Expression:
@@ -236,16 +259,41 @@ class Expression:
         wanted = as_expression(character)
         return self._with(_call("TRIM", syntax.Symbol(where), wanted._node, self._node), wanted)
 
-    def json_value(self, path: str, returning_type: Any = None) -> Expression:
-        """A value in a JSON text; NULL where it is not there."""
-        found = _call("JSON_VALUE", self._node, syntax.Text(path))
-        if returning_type is not None:
-            found = replace(found, clauses=(syntax.Clause("RETURNING", type=type_name(returning_type)),))
-        return self._with(found)
+    def json_value(
+        self,
+        path: str,
+        returning_type: Any = None,
+        on_empty: Any = None,
+        default_on_empty: Any = None,
+        on_error: Any = None,
+        default_on_error: Any = None,
+    ) -> Expression:
+        """A value in a JSON text. Where it is not there, or the text is no JSON: NULL (by custom), ERROR or DEFAULT."""
+        clauses = [] if returning_type is None else [syntax.Clause("RETURNING", type=type_name(returning_type))]
+        for when, behavior, default in (("EMPTY", on_empty, default_on_empty), ("ERROR", on_error, default_on_error)):
+            value = as_expression(default)._node if behavior is not None and word(behavior) == "DEFAULT" else None
+            clauses += [replace(each, value=value) for each in _behavior(when, behavior)]
+        return self._json("JSON_VALUE", path, *clauses)
+
+    def json_query(
+        self, path: str, wrapping_behavior: Any = "WITHOUT_ARRAY", on_empty: Any = None, on_error: Any = None
+    ) -> Expression:
+        """What is found in a JSON text, as JSON. Where nothing is: NULL (by custom), EMPTY_ARRAY, EMPTY_OBJECT or
+        ERROR."""
+        kind = word(wrapping_behavior).replace("_", " ")
+        wrapper = [] if kind == "WITHOUT ARRAY" else [syntax.Clause(f"WITH {kind} WRAPPER")]
+        return self._json("JSON_QUERY", path, *wrapper, *_behavior("EMPTY", on_empty), *_behavior("ERROR", on_error))
+
+    def json_exists(self, path: str, on_error: Any = None) -> Expression:
+        """Whether a JSON text has what a path says; for what is no JSON `on_error`: TRUE, FALSE, UNKNOWN or ERROR."""
+        return self._json("JSON_EXISTS", path, *_behavior("ERROR", on_error))
+
+    def _json(self, name: str, path: str, *clauses: syntax.Clause) -> Expression:
+        return self._with(replace(_call(name, self._node, syntax.Text(path)), clauses=clauses))
 
     def is_json(self, json_type: Any = None) -> Expression:
         """Whether it is JSON, of a type such as "OBJECT"."""
-        kind = "" if json_type is None else f" {_unit(json_type)}"
+        kind = "" if json_type is None else f" {word(json_type)}"
         return self._with(syntax.Is(self._node, f"JSON{kind}"))
 
     # -- all functions of SQL
@@ -266,7 +314,7 @@ class Expression:
         if sql_name not in FUNCTIONS:
             known = [*map(str.lower, FUNCTIONS), *SQL_NAMES, *WITHOUT_ARGUMENTS]
             raise AttributeError(f"an expression has no method {name!r}{did_you_mean(name, known)}")
-        return _Method(sql_name, self)
+        return _Method(sql_name, self, ARGUMENTS.get(name, "*arguments"))
 
     def _interval(self, unit: str, is_millis: bool) -> Expression:
         if not isinstance(self._node, syntax.Number):
@@ -303,15 +351,28 @@ class CalledProperty(Expression):
 class _Method:
     """A function of SQL with its first argument."""
 
-    def __init__(self, name: str, first: Expression) -> None:
+    def __init__(self, name: str, first: Expression, arguments: str) -> None:
         self._name = name
         self._first = first
+        self._arguments = arguments
 
-    def __call__(self, *arguments: Any) -> Expression:
-        given = list(arguments)
+    @property
+    def __signature__(self) -> inspect.Signature:
+        return signature_of(self._arguments)
+
+    def __call__(self, *arguments: Any, **named: Any) -> Expression:
+        bound = self.__signature__.bind(*arguments, **named)
+        bound.apply_defaults()
+        given = list(bound.args)
         while given and given[-1] is None:
             del given[-1]  # how PyFlink's programs leave an argument out
         return function_call(self._name, self._first, *given)
+
+
+class Flattened(syntax.Expression, frozen=True):
+    """The fields of a ROW as columns of `select`."""
+
+    operand: syntax.Expression
 
 
 class Ordering(syntax.Expression, frozen=True):
@@ -325,9 +386,9 @@ def _call(name: str, *arguments: syntax.Expression) -> syntax.Call:
     return syntax.Call(Path((Name(name),)), arguments)
 
 
-def _unit(unit: Any) -> str:
-    """The name of a unit: text, or a member of an enum of such."""
-    return str(getattr(unit, "name", unit)).upper()
+def _behavior(when: str, behavior: Any) -> list[syntax.Clause]:
+    """`NULL ON EMPTY` and the like; nothing where nothing is said."""
+    return [] if behavior is None else [syntax.Clause(f"{word(behavior).replace('_', ' ')} ON {when}")]
 
 
 def function_call(name: str, *arguments: Any) -> Expression:
@@ -349,13 +410,13 @@ def col(name: str) -> Expression:
     return Expression(syntax.Reference(Path((Name(name),))))
 
 
-def lit(value: Any, data_type: Any = None) -> Expression:
+def lit(v: Any, data_type: Any = None) -> Expression:
     """A constant, with the type that SQL has for it or another one.
 
     Raises:
         InvalidProgramError: SQL has no way to write it.
     """
-    literal = Expression(literal_node(value))
+    literal = Expression(literal_node(v))
     return literal if data_type is None else literal.cast(data_type)
 
 

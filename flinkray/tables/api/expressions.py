@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from flinkray.errors import InvalidProgramError
+from flinkray.tables.api.columns import ColumnRange, ColumnSet
 from flinkray.tables.api.data_types import type_name
 from flinkray.tables.api.expression import Expression, as_expression, col, combined, function_call, lit
+from flinkray.tables.api.words import word
 from flinkray.tables.syntax import expressions as syntax
 from flinkray.tables.syntax.names import Name, Path
 from flinkray.tables.syntax.parsing.parser import parse_expression
@@ -26,15 +29,19 @@ __all__ = [
     "concat",
     "concat_ws",
     "convert_tz",
+    "current_database",
     "current_date",
     "current_time",
     "current_timestamp",
+    "current_watermark",
     "date_format",
     "e",
     "from_unixtime",
     "if_then_else",
     "json_array",
+    "json_array_agg",
     "json_object",
+    "json_object_agg",
     "json_string",
     "lag",
     "lead",
@@ -51,6 +58,7 @@ __all__ = [
     "pi",
     "rand",
     "rand_integer",
+    "range_",
     "row",
     "row_interval",
     "source_watermark",
@@ -62,6 +70,8 @@ __all__ = [
     "unix_timestamp",
     "uuid",
     "with_all_columns",
+    "with_columns",
+    "without_columns",
 ]
 
 
@@ -112,6 +122,32 @@ def null_of(data_type: Any) -> Expression:
 def with_all_columns() -> Expression:
     """All columns of the table: `*`."""
     return Expression(syntax.Star())
+
+
+def with_columns(head: Any, *tails: Any) -> Expression:
+    """These columns, each by its name, its place from 1, or as a `range_` of such."""
+    return Expression(ColumnSet(tuple(map(_columns, (head, *tails)))))
+
+
+def without_columns(head: Any, *tails: Any) -> Expression:
+    """All columns but these, which are given as for `with_columns`."""
+    return Expression(ColumnSet(tuple(map(_columns, (head, *tails))), negated=True))
+
+
+def range_(start: str | int, end: str | int) -> Expression:
+    """The columns from one to another one, by their names or places from 1, for `with_columns`."""
+    return Expression(ColumnRange(start, end))
+
+
+def _columns(given: Any) -> ColumnRange:
+    node = as_expression(col(given) if isinstance(given, str) else given)._node
+    if isinstance(node, ColumnRange):
+        return node
+    if isinstance(node, syntax.Reference):
+        return ColumnRange(node.path.texts[-1], node.path.texts[-1])
+    if isinstance(node, syntax.Number):
+        return ColumnRange(int(node.text), int(node.text))
+    raise InvalidProgramError(f"with_columns takes columns by name, place from 1, or range_, not {given!r}")
 
 
 def call_sql(sql_expression: str) -> Expression:
@@ -177,6 +213,15 @@ def e() -> Expression:
     return function_call("E")
 
 
+def current_database() -> Expression:
+    return _constant("CURRENT_DATABASE")
+
+
+def current_watermark(rowtimeAttribute: Any) -> Expression:
+    """The watermark of a time attribute; NULL before the first one."""
+    return function_call("CURRENT_WATERMARK", rowtimeAttribute)
+
+
 def uuid() -> Expression:
     return function_call("UUID")
 
@@ -235,7 +280,7 @@ def unix_timestamp(date_str: Any = None, format: Any = None) -> Expression:
 
 def timestamp_diff(time_point_unit: Any, time_point1: Any, time_point2: Any) -> Expression:
     """How many units a time is after another one."""
-    unit = syntax.Symbol(str(getattr(time_point_unit, "name", time_point_unit)).upper())
+    unit = syntax.Symbol(word(time_point_unit))
     return function_call("TIMESTAMPDIFF", Expression(unit), time_point1, time_point2)
 
 
@@ -285,8 +330,25 @@ def json_object(on_null: Any = "NULL", *args: Any) -> Expression:
     return _json("JSON_OBJECT", on_null, [syntax.KeyValue(key, value) for key, value in pairs])
 
 
+def json(value: Any) -> Expression:
+    """A text that is JSON already, for `json_object` and `json_array`. It has to be imported by name: `import *` leaves
+    the module `json` alone."""
+    return function_call("JSON", value)
+
+
+def json_object_agg(on_null: Any, key_expr: Any, value_expr: Any) -> Expression:
+    """An aggregate: a JSON object of the keys and values of all rows; `on_null` is NULL or ABSENT."""
+    pair = syntax.KeyValue(as_expression(key_expr)._node, as_expression(value_expr)._node)
+    return _json("JSON_OBJECTAGG", on_null, [pair])
+
+
+def json_array_agg(on_null: Any, item_expr: Any) -> Expression:
+    """An aggregate: a JSON array of the values of all rows; `on_null` is ABSENT or NULL."""
+    return _json("JSON_ARRAYAGG", on_null, [as_expression(item_expr)._node])
+
+
 def _json(name: str, on_null: Any, nodes: Sequence[syntax.Expression]) -> Expression:
-    clause = syntax.Clause(f"{str(getattr(on_null, 'name', on_null)).upper()} ON NULL")
+    clause = syntax.Clause(f"{word(on_null)} ON NULL")
     return Expression(syntax.Call(Path((Name(name),)), tuple(nodes), clauses=(clause,)))
 
 

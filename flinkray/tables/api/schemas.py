@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from flinkray.tables.api.data_types import type_name
+from flinkray.errors import InvalidProgramError
+from flinkray.tables.api.data_types import logical_type, type_name
 from flinkray.tables.api.queries import read_expression
 from flinkray.tables.syntax import statements as syntax
 from flinkray.tables.syntax.names import Name, Path
-from flinkray.tables.types.logical import LogicalType, RowType
+from flinkray.tables.types.logical import LogicalType, RowField, RowType
 
 
 class Schema(Struct, frozen=True):
@@ -62,7 +64,13 @@ class SchemaBuilder:
 
     def primary_key(self, *column_names: str) -> SchemaBuilder:
         """The columns by which one row replaces another."""
-        key = syntax.PrimaryKey(tuple(map(Name, column_names)))
+        return self._with_key(syntax.PrimaryKey(tuple(map(Name, column_names))))
+
+    def primary_key_named(self, constraint_name: str, *column_names: str) -> SchemaBuilder:
+        """The same, with a name."""
+        return self._with_key(syntax.PrimaryKey(tuple(map(Name, column_names)), Name(constraint_name)))
+
+    def _with_key(self, key: syntax.PrimaryKey) -> SchemaBuilder:
         self._schema = replace(self._schema, keys=(*self._schema.keys, key))
         return self
 
@@ -72,9 +80,16 @@ class SchemaBuilder:
         self._schema = Schema(own.columns + other.columns, own.watermarks + other.watermarks, own.keys + other.keys)
         return self
 
-    def from_row_data_type(self, data_type: RowType) -> SchemaBuilder:
+    def from_resolved_schema(self, resolved_schema: ResolvedSchema) -> SchemaBuilder:
+        """The columns of a table."""
+        return self.from_row_data_type(resolved_schema.row_type)
+
+    def from_row_data_type(self, data_type: Any) -> SchemaBuilder:
         """A column for each field of a ROW."""
-        return self.from_fields(data_type.names, data_type.types)
+        rows = logical_type(data_type)
+        if not isinstance(rows, RowType):
+            raise InvalidProgramError(f"from_row_data_type takes a ROW, not {rows}")
+        return self.from_fields(rows.names, rows.types)
 
     def from_fields(self, field_names: Sequence[str], field_data_types: Sequence[Any]) -> SchemaBuilder:
         """Columns by names and types."""
@@ -93,10 +108,24 @@ class SchemaBuilder:
 Schema.Builder = SchemaBuilder  # type: ignore[attr-defined]
 
 
-class ResolvedSchema(Struct, frozen=True):
+@dataclass(frozen=True)
+class ResolvedSchema:
     """Names and types of columns that are known."""
 
     row_type: RowType
+
+    @staticmethod
+    def physical(column_names: Sequence[str], column_data_types: Sequence[Any]) -> ResolvedSchema:
+        """Columns by names and types."""
+        kinds = map(logical_type, column_data_types)
+        return ResolvedSchema(RowType(tuple(map(RowField, column_names, kinds))))
+
+    def to_physical_row_data_type(self) -> RowType:
+        """The columns as a ROW."""
+        return self.row_type
+
+    to_source_row_data_type = to_physical_row_data_type
+    to_sink_row_data_type = to_physical_row_data_type
 
     def get_column_names(self) -> list[str]:
         return list(self.row_type.names)
@@ -111,8 +140,8 @@ class ResolvedSchema(Struct, frozen=True):
     get_field_data_types = get_column_data_types
     get_field_count = get_column_count
 
-    def get_field_name(self, index: int) -> str:
-        return self.row_type.names[index]
+    def get_field_name(self, field_index: int) -> str:
+        return self.row_type.names[field_index]
 
     def get_field_data_type(self, field: int | str) -> LogicalType | None:
         """The type of a column by its name, or its place from 0; None: there is none of that name."""
@@ -143,6 +172,12 @@ class TableDescriptor(Struct, frozen=True):
 
     def get_options(self) -> dict[str, str]:
         return dict(self.options)
+
+    def get_partition_keys(self) -> list[str]:
+        return list(self.partitioned_by)
+
+    def get_comment(self) -> str | None:
+        return self.comment
 
     def statement(self, path: Path, temporary: bool, if_not_exists: bool = False) -> syntax.CreateTable:
         """CREATE TABLE of that name."""
@@ -209,6 +244,12 @@ class FormatDescriptor(Struct, frozen=True):
     name: str
     options: tuple[tuple[str, str], ...] = ()
 
+    def get_format(self) -> str:
+        return self.name
+
+    def get_options(self) -> dict[str, str]:
+        return dict(self.options)
+
     @staticmethod
     def for_format(format: str) -> FormatDescriptorBuilder:
         return FormatDescriptorBuilder(FormatDescriptor(format))
@@ -228,3 +269,6 @@ class FormatDescriptorBuilder:
 
     def build(self) -> FormatDescriptor:
         return self._descriptor
+
+
+FormatDescriptor.Builder = FormatDescriptorBuilder  # type: ignore[attr-defined]

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
 from flinkray.errors import InvalidProgramError, did_you_mean
 from flinkray.tables.api import row_functions
-from flinkray.tables.api.expression import Expression
-from flinkray.tables.api.grouped_tables import GroupedTable, OverWindowedTable, WindowedTable
+from flinkray.tables.api.columns import columns_of, with_names
+from flinkray.tables.api.expression import Expression, Flattened
+from flinkray.tables.api.grouped_tables import FlatAggregateTable, GroupedTable, OverWindowedTable, WindowedTable
 from flinkray.tables.api.queries import (
     OTHER,
     SELF,
@@ -33,6 +35,8 @@ from flinkray.tables.plans.expressions import Plan
 from flinkray.tables.plans.rules.order import optimized
 from flinkray.tables.syntax import expressions as syntax
 from flinkray.tables.syntax import queries
+from flinkray.tables.syntax.names import Path
+from flinkray.tables.syntax.unparsing.expressions import path_text
 from flinkray.tables.types.logical import RowType
 
 if TYPE_CHECKING:
@@ -59,13 +63,13 @@ class Tables(Protocol):
     def _insert_planned(self, target: str | TableDescriptor, query: Planned, overwrite: bool) -> Any:
         """The insert of a query into a table."""
 
-    def _explain_planned(self, query: Planned) -> str:
+    def _explain_planned(self, query: Planned, details: Sequence[Any]) -> str:
         """The plan of a query as text."""
 
     def _register_function(self, function: Any) -> str:
         """Makes a function known, and gives the name to call it by."""
 
-    def _name_of(self, query: Planned) -> str:
+    def _path_of(self, query: Planned) -> Path:
         """A name by which statements of SQL can read the table."""
 
 
@@ -98,8 +102,7 @@ class Table:
 
     def select(self, *fields: Any) -> Table:
         """These columns: expressions with their names from `alias`; without GROUP BY also aggregates of all rows."""
-        found = [self._known(each) for each in fields]
-        return self._made(select(tuple(map(item, found))))
+        return self._made(select(tuple(map(item, self._named(fields)))))
 
     def add_columns(self, *fields: Any) -> Table:
         """All columns, and these behind them.
@@ -107,7 +110,7 @@ class Table:
         Raises:
             InvalidProgramError: there is a column of that name.
         """
-        found = [self._known(each) for each in fields]
+        found = self._all_known(fields)
         for each in found:
             if each._names and each._names[0] in self.columns:
                 raise InvalidProgramError(
@@ -117,7 +120,7 @@ class Table:
 
     def add_or_replace_columns(self, *fields: Any) -> Table:
         """All columns, with these in the place of those of the same name, or behind them."""
-        new = {each._names[0] if each._names else "": each for each in map(self._known, fields)}
+        new = {each._names[0] if each._names else "": each for each in self._all_known(fields)}
         if "" in new:
             raise InvalidProgramError("add_or_replace_columns takes columns with a name: (col('a') + 1).alias('a')")
         kept = [item(new.pop(name)) if name in new else queries.SelectItem(reference(name)) for name in self.columns]
@@ -125,7 +128,7 @@ class Table:
 
     def drop_columns(self, *fields: Any) -> Table:
         """All columns but these."""
-        dropped = {self._own_name(each, "drop_columns") for each in fields}
+        dropped = {self._own_name(each, "drop_columns") for each in self._all_known(fields)}
         return self._made(select(named_items([(name, name) for name in self.columns if name not in dropped])))
 
     def rename_columns(self, *fields: Any) -> Table:
@@ -196,11 +199,15 @@ class Table:
 
     def group_by(self, *fields: Any) -> GroupedTable[Table]:
         """The rows in groups, for `select` or `aggregate` of each."""
-        return GroupedTable(self, tuple(self._known(each) for each in fields))
+        return GroupedTable(self, tuple(self._all_known(fields)))
 
-    def aggregate(self, aggregate_function: Any) -> GroupedTable[Table]:
+    def aggregate(self, func: Any) -> GroupedTable[Table]:
         """An aggregate of all rows, for `select`."""
-        return self.group_by().aggregate(aggregate_function)
+        return self.group_by().aggregate(func)
+
+    def flat_aggregate(self, func: Any) -> FlatAggregateTable[Table]:
+        """The rows that a table aggregate gives of all rows, for `select`."""
+        return self.group_by().flat_aggregate(func)
 
     def window(self, window: GroupWindow) -> WindowedTable[Table]:
         """The rows in windows, which `group_by` takes by their name."""
@@ -212,23 +219,23 @@ class Table:
 
     # -- functions of the user's
 
-    def map(self, function: Any) -> Table:
+    def map(self, func: Any) -> Table:
         """The columns of a ROW that a function gives for each row: a call, or the function, which then gets the row."""
-        mapped: Table = row_functions.mapped(self, function)
+        mapped: Table = row_functions.mapped(self, func)
         return mapped
 
-    def flat_map(self, function: Any) -> Table:
+    def flat_map(self, func: Any) -> Table:
         """The rows that a table function gives for each row."""
-        rows: Table = row_functions.flat_mapped(self, function)
+        rows: Table = row_functions.flat_mapped(self, func)
         return rows
 
-    def join_lateral(self, table_function: Any, join_predicate: Any = None) -> Table:
+    def join_lateral(self, table_function_call: Any, join_predicate: Any = None) -> Table:
         """Each row beside the rows that a table function gives for it."""
-        return self._lateral("INNER", table_function, join_predicate)
+        return self._lateral("INNER", table_function_call, join_predicate)
 
-    def left_outer_join_lateral(self, table_function: Any, join_predicate: Any = None) -> Table:
+    def left_outer_join_lateral(self, table_function_call: Any, join_predicate: Any = None) -> Table:
         """The same, with NULLs for a row for which it gives none."""
-        return self._lateral("LEFT", table_function, join_predicate)
+        return self._lateral("LEFT", table_function_call, join_predicate)
 
     def _called(self, function: Any) -> Expression:
         """A call of a function, which gets the whole row where it is given alone."""
@@ -314,17 +321,20 @@ class Table:
         return self._environment._insert_planned(table_path_or_descriptor, self._query, overwrite)
 
     def explain(self, *extra_details: Any) -> str:
-        """The plan as text."""
-        if extra_details:
-            raise InvalidProgramError(f"explain shows plans, without {extra_details[0]}")
-        return self._environment._explain_planned(self._query)
+        """The plan as text.
+
+        Args:
+            extra_details: "CHANGELOG_MODE" for what the rows of each node do, "JSON_EXECUTION_PLAN" for the job's
+                graph.
+        """
+        return self._environment._explain_planned(self._query, extra_details)
 
     def optimized_plan(self) -> str:
         """The plan that is executed as text, a line for each of its steps."""
         return explain(optimized(self._plan))
 
-    def print_explain(self) -> None:
-        print(self.explain())
+    def print_explain(self, *extra_details: Any) -> None:
+        print(self.explain(*extra_details))
 
     def to_arrow(self) -> pa.Table:
         """Runs the query and gives its rows; of a changelog, those that are left at its end."""
@@ -357,7 +367,7 @@ class Table:
 
     def __str__(self) -> str:
         """A name by which statements of SQL read the table: `f"SELECT * FROM {table}"`."""
-        return self._environment._name_of(self._query)
+        return path_text(self._environment._path_of(self._query))
 
     def __repr__(self) -> str:
         return f"<Table ({', '.join(map(str, self.row_type.fields))})>"
@@ -377,7 +387,35 @@ class Table:
 
     def _known(self, given: Any) -> Expression:
         """The expression of what a method was given, whose functions have names from now on."""
-        return row_functions.registered(self._environment, self._read(given))
+        (found,) = self._all_known([given])
+        return found
+
+    def _all_known(self, given: Sequence[Any]) -> list[Expression]:
+        """The same of several, of which one may stand for several columns."""
+        found = []
+        for each in given:
+            known = row_functions.registered(self._environment, self._read(each))
+            if isinstance(known._node, Flattened):
+                found += self._fields(known._node.operand)
+                continue
+            nodes = columns_of(known._node, self.columns)
+            found += [Expression(node, known._names if len(nodes) == 1 else ()) for node in nodes]
+        return found
+
+    def _named(self, given: Sequence[Any]) -> list[Expression]:
+        """Columns of `select` with their names."""
+        return with_names(self._all_known(given), self._environment.catalog)
+
+    def _fields(self, row: syntax.Expression) -> list[Expression]:
+        """The fields of a ROW as columns."""
+        (field,) = self.select(Expression(row)).row_type.fields
+        if not isinstance(field.type, RowType):
+            return [Expression(row)]
+        return [Expression(row).get(each).alias(f"{field.name}${each}") for each in field.type.names]
+
+    def _as_subquery(self) -> syntax.Query:
+        """The table as a query that stands in an expression."""
+        return select(STAR, queries.TableReference(self._environment._path_of(self._query)))
 
     def _made(self, query: syntax.Query, right: Table | None = None) -> Table:
         tables = {SELF: self._plan}

@@ -14,7 +14,15 @@ from flinkray.tables.catalog import UserFunction
 from flinkray.tables.syntax import expressions as syntax
 from flinkray.tables.syntax.names import Name, Path
 from flinkray.tables.types.logical import LogicalType, RowType
-from flinkray.tables.user_functions import ARROW, FUNCTION_KINDS, GENERAL, AggregateFunction, Implementation
+from flinkray.tables.user_functions import (
+    ARROW,
+    FUNCTION_KINDS,
+    GENERAL,
+    AggregateFunction,
+    EmittedRows,
+    Implementation,
+    TableAggregateFunction,
+)
 
 UNNAMED = "function "
 """What the name of a function in an expression begins with until the environment gives it one."""
@@ -180,6 +188,45 @@ def udaf(
     return _wrapper(f, name, _result(f, given, "udaf"), input_types, "aggregate", func_type, deterministic)
 
 
+def udtaf(
+    f: Any = None,
+    input_types: Any = None,
+    result_type: Any = None,
+    accumulator_type: Any = None,
+    deterministic: bool | None = None,
+    name: str | None = None,
+    func_type: str = GENERAL,
+) -> Any:
+    """A function that gives rows for each group, which `flat_aggregate` takes; also as a decorator.
+
+    Args:
+        f: a TableAggregateFunction.
+        result_type: a ROW, which names the columns.
+    """
+    if f is None:
+        return functools.partial(
+            udtaf,
+            input_types=input_types,
+            result_type=result_type,
+            accumulator_type=accumulator_type,
+            deterministic=deterministic,
+            name=name,
+            func_type=func_type,
+        )
+    if func_type != GENERAL:
+        raise InvalidProgramError(f"udtaf(func_type={func_type!r}): table aggregates take one row after the other")
+    function = f() if inspect.isclass(f) else f
+    if not isinstance(function, TableAggregateFunction):
+        raise InvalidProgramError(f"udtaf takes a TableAggregateFunction, not {f!r}")
+    given = function.get_result_type() if result_type is None else result_type
+    rows = _result(function, given, "udtaf")
+    if not isinstance(rows, RowType):
+        rows = DataTypes.ROW([rows])
+    kind = DataTypes.ARRAY(rows.not_null())
+    own = name or own_name(function)
+    return _wrapper(EmittedRows(function), own, kind, input_types, "aggregate", GENERAL, deterministic)
+
+
 def _wrapper(
     f: Any,
     name: str | None,
@@ -221,4 +268,4 @@ def own_name(f: Any) -> str:
     return str(getattr(f, "__name__", type(f).__name__))
 
 
-__all__ = ["ARROW", "UNNAMED", "RowCall", "UserDefinedFunctionWrapper", "own_name", "udaf", "udf", "udtf"]
+__all__ = ["ARROW", "UNNAMED", "RowCall", "UserDefinedFunctionWrapper", "own_name", "udaf", "udf", "udtaf", "udtf"]

@@ -21,6 +21,7 @@ from flinkray.tables.plans.expressions import (
     conjunction,
 )
 from flinkray.tables.syntax import expressions as syntax
+from flinkray.tables.syntax.names import Name
 from flinkray.tables.syntax.nodes import Node
 from flinkray.tables.types.common import common_type
 from flinkray.tables.types.logical import ARRAY, BOOLEAN, MAP, MULTISET, LogicalType, RowType, TypeRoot
@@ -86,7 +87,13 @@ class ExpressionBinder:
 
     @_bind.register
     def _(self, node: syntax.Subscript) -> BoundExpression:
-        return self.call(node, "ITEM", self.bind(node.operand), self.bind(node.index))
+        operand, index = self.bind(node.operand), self.bind(node.index)
+        if not isinstance(operand.type, RowType):
+            return self.call(node, "ITEM", operand, index)
+        names, place = operand.type.names, index.value if isinstance(index, Constant) else None
+        if not isinstance(place, int) or not 1 <= place <= len(names):
+            self.context.fail(node.index, f"a field of this ROW has a number from 1 to {len(names)}")
+        return with_fields(operand, (Name(names[place - 1]),), self.context)
 
     # -- operators
 

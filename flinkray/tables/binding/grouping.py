@@ -141,7 +141,10 @@ class Grouping:
         lengths = [each.value if isinstance(each, Constant) else None for each in self.inputs.all(node.arguments[1:])]
         if lengths != ([slide, size] if found[1] == "HOP" else [size]):
             self.inputs.context.fail(node, f"{name} is of another length than {found[1]} in GROUP BY: write the same")
-        known = WindowProperty(found[2], _PROPERTY_TYPES[found[2]])
+        kind = _PROPERTY_TYPES[found[2]]
+        if found[2] == "ROWTIME" and self.window[1].type.root is TypeRoot.TIMESTAMP_LTZ:
+            kind = TIMESTAMP_LTZ(3).as_attribute(TimeAttribute.ROWTIME)
+        known = WindowProperty(found[2], kind)
         if known not in self.properties:
             self.properties.append(known)
         return Late(known.type, "property", self.properties.index(known))

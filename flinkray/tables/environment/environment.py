@@ -24,7 +24,7 @@ from flinkray.tables.catalog import View
 from flinkray.tables.environment.changes import Changes
 from flinkray.tables.environment.results import TableResult
 from flinkray.tables.environment.statement_sets import PlannedInsert, StatementSet, TablePipeline
-from flinkray.tables.environment.statements import Runner, StatementEnvironment
+from flinkray.tables.environment.statements import Runner, StatementEnvironment, detail_names
 from flinkray.tables.lowering.rowtimes import own_rowtime, rowtime_of
 from flinkray.tables.plans import tables as plans
 from flinkray.tables.plans.changelogs import changes_of
@@ -111,6 +111,9 @@ class TableEnvironment(StatementEnvironment):
             schema: the names of the columns, or a ROW of `DataTypes`, or the types of the columns.
             verify_schema: taken for PyFlink's programs; values are always checked.
         """
+        elements = list(elements)
+        if elements and all(isinstance(each, Expression) for each in elements):
+            return self._renamed(self._of_expressions(elements), schema)
         rows = [each if isinstance(each, tuple | dict) else (each,) for each in elements]
         kind = _rows_of(schema)
         if kind is not None:
@@ -127,10 +130,15 @@ class TableEnvironment(StatementEnvironment):
     def from_values(self, *elements: Any) -> Table:
         """A table of rows of constants; the type of each column is the one that its values have in common."""
         rows = [each if isinstance(each, tuple | list) else (each,) for each in elements]
-        nodes = tuple(expressions.Row(tuple(read_expression(_quoted(each))._node for each in row)) for row in rows)
-        width = len(rows[0]) if rows else 0
-        names = tuple(Name(f"f{place}") for place in range(width))
-        values = queries.DerivedTable(expressions.Query(queries.Values(nodes)), queries.Alias(Name("rows"), names))
+        nodes = [expressions.Row(tuple(read_expression(_quoted(each))._node for each in row)) for row in rows]
+        return self._of_expressions(list(map(Expression, nodes)))
+
+    def _of_expressions(self, elements: Sequence[Expression]) -> Table:
+        """A row for each expression, of the items of one that is a ROW."""
+        nodes = (each._node for each in elements)
+        rows = tuple(each if isinstance(each, expressions.Row) else expressions.Row((each,)) for each in nodes)
+        names = tuple(Name(f"f{place}") for place in range(len(rows[0].items)))
+        values = queries.DerivedTable(expressions.Query(queries.Values(rows)), queries.Alias(Name("rows"), names))
         return Table(self, planned(select((queries.SelectItem(expressions.Star()),), values), self.catalog, {}))
 
     def from_pandas(self, pdf: Any, schema: Any = None, splits_num: int = 1) -> Table:
@@ -177,10 +185,12 @@ class TableEnvironment(StatementEnvironment):
         self._streams[path] = stream
         return self._scanned(plans.Table(path, columns, rowtime_of(stream, columns), changes=changes))
 
-    def _with_schema(self, found: Table, schema: Schema) -> Table:
+    def _with_schema(self, found: Table, schema: Schema, before: bool = True) -> Table:
         """The columns of a schema over those of a table: casts to its types, and what it computes; with its watermark
         and key. Without a watermark the rowtime attribute is that of the table.
 
+        Args:
+            before: whether updates of a changelog take back the row as it was.
         Raises:
             SqlError: a column is not there, or its type does not fit.
         """
@@ -213,8 +223,8 @@ class TableEnvironment(StatementEnvironment):
             table = replace(table, watermark=own_rowtime(found.row_type))
         path = self._unnamed()
         program = self._program([found._plan], [(found._query.statement, found._query.sql)])
-        self._streams[path] = program.rows(found._plan, found._query.statement, found._query.sql)
-        return self._scanned(replace(table, path=path, changes=changes_of(optimized(found._plan))))
+        self._streams[path] = program.rows(found._plan, found._query.statement, found._query.sql, before=before)
+        return self._scanned(replace(table, path=path, changes=changes_of(optimized(found._plan), before)))
 
     def _unnamed(self) -> TablePath:
         return (self.catalog.current_catalog, self.catalog.current_database, f"{_UNREGISTERED}{next(self._numbers)}")
@@ -235,21 +245,26 @@ class TableEnvironment(StatementEnvironment):
         """
         self._add_view(view_path, table_or_data_stream, temporary=True)
 
-    def create_view(self, path: str, table: Table) -> None:
-        """Makes a table known by a name."""
-        self._add_view(path, table, temporary=False)
+    def create_view(self, view_path: str, table: Table, ignore_if_exists: bool = False) -> bool:
+        """Makes a table known by a name; says whether it is new."""
+        is_there = self.catalog.find(self.catalog.path(_path(view_path).texts)) is not None
+        if not (is_there and ignore_if_exists):
+            self._add_view(view_path, table, temporary=False)
+        return not is_there
 
     def _add_view(self, path: str, found: Table, temporary: bool) -> None:
         names = self.catalog.path(_path(path).texts)
         self.catalog.add(View(names, found._query.sql, found.row_type, plan=found._plan), temporary=temporary)
 
-    def create_temporary_table(self, path: str, descriptor: TableDescriptor) -> None:
+    def create_temporary_table(self, path: str, descriptor: TableDescriptor, ignore_if_exists: bool = False) -> None:
         """CREATE TEMPORARY TABLE."""
-        self._create(descriptor.statement(_path(path), temporary=True))
+        self._create(descriptor.statement(_path(path), temporary=True, if_not_exists=ignore_if_exists))
 
-    def create_table(self, path: str, descriptor: TableDescriptor, ignore_if_exists: bool = False) -> None:
-        """CREATE TABLE."""
+    def create_table(self, path: str, descriptor: TableDescriptor, ignore_if_exists: bool = False) -> bool:
+        """CREATE TABLE; says whether it is new."""
+        is_there = self.catalog.find(self.catalog.path(_path(path).texts)) is not None
         self._create(descriptor.statement(_path(path), temporary=False, if_not_exists=ignore_if_exists))
+        return not is_there
 
     def _create(self, node: syntax.CreateTable) -> None:
         sql = statement_text(node)
@@ -373,11 +388,12 @@ class TableEnvironment(StatementEnvironment):
     def _run(self, query: Planned) -> TableResult:
         return self._query(query.plan, query.statement, query.sql)
 
-    def _explain_planned(self, query: Planned) -> str:
-        return self._explain([query.plan], [query.statement], query.sql)
+    def _explain_planned(self, query: Planned, details: Sequence[Any]) -> str:
+        return self._explain([query.plan], [query.statement], query.sql, detail_names(details))
 
-    def _explain_inserts(self, inserts: Sequence[PlannedInsert]) -> str:
-        return self._explain([each.plan for each in inserts], [each.statement for each in inserts], "")
+    def _explain_inserts(self, inserts: Sequence[PlannedInsert], details: Sequence[Any]) -> str:
+        plans, statements = [each.plan for each in inserts], [each.statement for each in inserts]
+        return self._explain(plans, statements, "", detail_names(details))
 
     def _register_function(self, function: UserDefinedFunctionWrapper) -> str:
         name = f"*{function.name}*{id(function)}"
@@ -385,10 +401,10 @@ class TableEnvironment(StatementEnvironment):
         self.catalog.add_function(function.described(name))
         return name
 
-    def _name_of(self, query: Planned) -> str:
+    def _path_of(self, query: Planned) -> Path:
         path = self._unnamed()
         self.catalog.add(View(path, query.sql, query.plan.row_type, plan=query.plan), temporary=True)
-        return path_text(Path((Name(path[2]),)))
+        return Path((Name(path[2]),))
 
 
 def _rows_of(schema: Any) -> RowType | None:

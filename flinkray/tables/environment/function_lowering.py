@@ -28,7 +28,6 @@ from flinkray.tables.plans.nodes import (
     Scan,
     SingleInput,
     TableFunctionCall,
-    Window,
     unique_names,
 )
 from flinkray.tables.plans.rules.rewriting import columns, with_expressions
@@ -63,8 +62,6 @@ class ProgramLowering(PlanLowering):
         self._tables = streams
 
     def lowered(self, plan: Plan, before: bool) -> Transformation:
-        if isinstance(plan, Window) and any(self.user_aggregate(call.function) is not None for call in plan.calls):
-            raise Unexecutable(plan, "aggregates of the user's are called in groups and windows, not OVER windows")
         if isinstance(plan, TableFunctionCall):
             return self._table_function(plan, before)
         calls = self._innermost(plan)

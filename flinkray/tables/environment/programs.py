@@ -73,18 +73,24 @@ class Program:
         self._lowering = ProgramLowering(self._tables, lambda name: catalog.function((name,)), options, self._lookups)
 
     def rows(
-        self, plan: Plan, statement: Node, sql: str, lower: Callable[[Plan], Transformation] | None = None
+        self,
+        plan: Plan,
+        statement: Node,
+        sql: str,
+        lower: Callable[[Plan], Transformation] | None = None,
+        before: bool = True,
     ) -> Transformation:
         """The rows of one of the plans.
 
         Args:
             lower: makes them of the plan that is executed; by custom as they are.
+            before: whether updates take back the row as it was.
         Raises:
             SqlUnsupportedError: the plan cannot be executed yet; shows what of the statement.
         """
         plan = self._plans[plan]
         try:
-            return self._lowering.of(plan) if lower is None else lower(plan)
+            return self._lowering.of(plan, before) if lower is None else lower(plan)
         except Unexecutable as error:
             raise refusal(error, statement, sql) from None
 

@@ -25,6 +25,7 @@ from flinkray.tables.environment.tableau import DEFAULT_WIDTH, OPERATION, tablea
 from flinkray.tables.environment.value_texts import NULL_TEXT, texts_of
 from flinkray.tables.types.arrow import stored_schema
 from flinkray.tables.types.logical import RowType
+from flinkray.tables.types.nested_rows import row_form
 from flinkray.types.records import Kind
 from flinkray.types.rows import SHORT_STRINGS
 
@@ -141,7 +142,10 @@ class TableResult:
     def collect(self) -> CollectedRows | AnsweredRows:
         """The rows as `Row`s, as they come, each with its kind: an iterator that is also a context manager."""
         rows = self._take()
-        return AnsweredRows(rows) if isinstance(rows, Answer) else rows
+        if isinstance(rows, Answer):
+            return AnsweredRows(rows)
+        rows.form = row_form(self._row_type)
+        return rows
 
     def to_arrow(self) -> pa.Table:
         """The rows as a table; of a changelog, those that are left at its end. Waits for the end."""

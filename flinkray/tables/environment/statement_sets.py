@@ -35,7 +35,7 @@ class Inserts(Protocol):
     def _run_inserts(self, inserts: Sequence[PlannedInsert]) -> TableResult:
         """One job of several INSERTs."""
 
-    def _explain_inserts(self, inserts: Sequence[PlannedInsert]) -> str:
+    def _explain_inserts(self, inserts: Sequence[PlannedInsert], details: Sequence[Any]) -> str:
         """Their plans as text."""
 
     def _attach(self, inserts: Sequence[PlannedInsert]) -> None:
@@ -53,12 +53,16 @@ class TablePipeline:
         """Starts the job."""
         return self._environment._run_inserts([self._insert_planned])
 
-    def explain(self) -> str:
-        """The plan as text."""
-        return self._environment._explain_inserts([self._insert_planned])
+    def explain(self, *extra_details: Any) -> str:
+        """The plan as text; with details as those of `Table.explain`."""
+        return self._environment._explain_inserts([self._insert_planned], extra_details)
 
-    def print_explain(self) -> None:
-        print(self.explain())
+    def print_explain(self, *extra_details: Any) -> None:
+        print(self.explain(*extra_details))
+
+    def get_sink_identifier(self) -> str:
+        """The full name of the table that rows go into."""
+        return ".".join(self._insert_planned.plan.table.path)
 
 
 class StatementSet:
@@ -108,10 +112,8 @@ class StatementSet:
         self._environment._attach(inserts)
 
     def explain(self, *extra_details: Any) -> str:
-        """The plans as text."""
-        if extra_details:
-            raise InvalidProgramError(f"explain shows plans, without {extra_details[0]}")
-        return self._environment._explain_inserts(self._inserts)
+        """The plans as text; with details as those of `Table.explain`."""
+        return self._environment._explain_inserts(self._inserts, extra_details)
 
-    def print_explain(self) -> None:
-        print(self.explain())
+    def print_explain(self, *extra_details: Any) -> None:
+        print(self.explain(*extra_details))

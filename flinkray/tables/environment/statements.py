@@ -15,6 +15,7 @@ from flinkray.connectors.collect.sink import CollectSink
 from flinkray.errors import InvalidProgramError, SqlError, SqlUnsupportedError, SqlValidationError
 from flinkray.execution import JobClient
 from flinkray.tables.api.user_functions import UserDefinedFunctionWrapper, udf
+from flinkray.tables.api.words import word
 from flinkray.tables.binding.binder import Binder
 from flinkray.tables.catalog import Catalog, UserFunction
 from flinkray.tables.environment.answers import OK, Answer, PrintStyle, ResultKind, tabled, text
@@ -60,8 +61,8 @@ class Runner(Protocol):
         """The job graph of these transformations as text."""
 
 
-_GRAPH, _CHANGES = "JSON_EXECUTION_PLAN", "CHANGELOG_MODE"
-_DETAILS = frozenset([_GRAPH, _CHANGES])
+_GRAPH, _CHANGES, _ADVICE = "JSON_EXECUTION_PLAN", "CHANGELOG_MODE", "PLAN_ADVICE"
+_DETAILS = frozenset([_GRAPH, _CHANGES, _ADVICE])
 """What EXPLAIN can show beside the plan."""
 
 
@@ -77,7 +78,7 @@ class StatementEnvironment:
 
     # -- statements
 
-    def execute_sql(self, statement: str) -> TableResult:
+    def execute_sql(self, stmt: str) -> TableResult:
         """Carries out one statement. A query's rows come while it runs; INSERT returns when its job has begun, unless
         `table.dml-sync` is set.
 
@@ -86,7 +87,7 @@ class StatementEnvironment:
             InvalidProgramError: a table cannot be read or written as its options say.
             ConfigurationError: SET of an option that there is not, or of a value that it does not take.
         """
-        return self._execute(parse_statement(statement), statement)
+        return self._execute(parse_statement(stmt), stmt)
 
     def execute_script(self, script: str) -> list[TableResult]:
         """Carries out statements with `;` between them, one after the other, and gives the result of each. Jobs of
@@ -256,6 +257,8 @@ class StatementEnvironment:
         for plan in plans:
             before = not isinstance(plan, Insert) or program.needs_before(plan) if _CHANGES in details else None
             parts.append(explain(optimized(program.read(plan)), before))
+        if _ADVICE in details:
+            parts.append("No available advice...")
         if _GRAPH in details:
             queries = [plan.input if isinstance(plan, Insert) else plan for plan in plans]
             program = self._program(queries, statements, is_alone=True)
@@ -267,6 +270,19 @@ class StatementEnvironment:
                     transformations.append(program.rows(plan, node, sql))
             parts += ["== Job Graph ==", self._runner._plan_alone(transformations)]
         return "\n".join(parts)
+
+
+def detail_names(details: Sequence[object]) -> list[str]:
+    """What EXPLAIN tells beside plans, by names or PyFlink's ExplainDetail.
+
+    Raises:
+        InvalidProgramError: there is no such detail here.
+    """
+    names = list(map(word, details))
+    for name in names:
+        if name not in _DETAILS:
+            raise InvalidProgramError(f"explain({name}) is not there; it takes {', '.join(sorted(_DETAILS))}")
+    return names
 
 
 def _refused(node: syntax.Statement, sql: str) -> SqlError:

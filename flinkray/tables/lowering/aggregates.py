@@ -12,7 +12,7 @@ from flinkray.tables.plans.explain import aggregate_text
 from flinkray.tables.plans.expressions import AggregateCall, BoundExpression, Call, Column, Constant, equal
 from flinkray.tables.plans.nodes import Aggregate, Expand, Project
 from flinkray.tables.types.logical import INT, RowType
-from flinkray.tables.user_functions import GENERAL, AggregateFunction, Implementation
+from flinkray.tables.user_functions import GENERAL, AggregateFunction, Implementation, takes_back
 from flinkray.transformations.table_factories import ExpandFactory, GroupAggregateFactory, LocalAggregateFactory
 from flinkray.transformations.transformation import PhysicalTransformation, Transformation, own_parallelism
 from flinkray.types.changelogs import Changes
@@ -117,7 +117,7 @@ def _why_not(call: AggregateCall, implementation: Implementation, is_insert_only
         return f"{name} takes all rows: an aggregate of the user's has no DISTINCT; group a query with DISTINCT"
     if is_general and not isinstance(function, AggregateFunction):
         return f"{name} is a function: make it an AggregateFunction, or one of whole columns with func_type='pandas'"
-    if is_general and not is_insert_only and type(function).retract is AggregateFunction.retract:
+    if is_general and not is_insert_only and not takes_back(function):
         return f"{name} has no retract(accumulator, ...), by which it takes rows back that are updated or deleted"
     if not is_general and not call.arguments:
         return f"{name} has no arguments, so that it gets no columns"

@@ -194,6 +194,7 @@ def unnested(plan: Unnest, lowering: Lowering, before: bool) -> Transformation:
         collection=plan.collection,
         is_outer=plan.is_outer,
         with_ordinality=plan.with_ordinality,
+        replaces=plan.replaces,
     )
     return PhysicalTransformation(
         name="Unnest",

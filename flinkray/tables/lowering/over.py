@@ -12,6 +12,7 @@ from flinkray.tables.lowering.ranks import check_order, is_proctime
 from flinkray.tables.plans.expressions import BoundExpression, Column, Constant, Plan, SortKey, WindowCall
 from flinkray.tables.plans.nodes import Project, Window
 from flinkray.tables.types.logical import INTEGERS, TIMESTAMPS, TimestampType
+from flinkray.tables.user_functions import GENERAL, Implementation
 from flinkray.transformations.table_factories import OverFactory
 from flinkray.transformations.transformation import Transformation
 
@@ -47,8 +48,9 @@ def _one_window(plan: Window, lowering: Lowering, before: bool) -> Transformatio
     order = tuple(SortKey(each.index, *how) for each, *how in first.order_by if isinstance(each, Column))
     check_order(plan, order)
     time = None if lowering.options.is_batch else _time_of(plan, order)
+    functions = {call.function: lowering.user_aggregate(call.function) for call in plan.calls}
     for call in plan.calls:
-        _check(call, order, plan, lowering.options.is_batch)
+        _check(call, order, plan, lowering.options.is_batch, functions[call.function])
     if not lowering.input_changes(plan, before)[0].is_insert_only:
         raise Unexecutable(plan, "on a stream it takes rows that are only added, and these are updated or deleted")
     rows = plan.row_type
@@ -62,10 +64,14 @@ def _one_window(plan: Window, lowering: Lowering, before: bool) -> Transformatio
         order=order,
         time=time,
         calls=tuple(replace(call, partition_by=(), order_by=()) for call in plan.calls),
+        functions=tuple((name, each) for name, each in functions.items() if each is not None),
     )
     names = ", ".join(rows.names[each] for each in keys)
-    functions = ", ".join(call.function for call in plan.calls)
-    return lowering.operator("OverAggregate", f"{functions} over [{names}]", plan, factory, [keys], before)
+    called = [functions[call.function] for call in plan.calls]
+    text = ", ".join(
+        call.function if each is None else each.name for call, each in zip(plan.calls, called, strict=True)
+    )
+    return lowering.operator("OverAggregate", f"{text} over [{names}]", plan, factory, [keys], before)
 
 
 def _warn_of_growth(plan: Window) -> None:
@@ -86,12 +92,26 @@ def _time_of(plan: Window, order: tuple[SortKey, ...]) -> int | None:
     return None if is_proctime(kind) else order[0].index
 
 
-def _check(call: WindowCall, order: tuple[SortKey, ...], plan: Window, is_batch: bool) -> None:
+def _check(
+    call: WindowCall, order: tuple[SortKey, ...], plan: Window, is_batch: bool, users: Implementation | None
+) -> None:
     """
     Raises:
         Unexecutable: nothing computes the call over its frame.
     """
-    name, frame = call.function, call.frame
+    if users is None:
+        _check_call(call, plan)
+    elif users.kind == GENERAL or call.distinct or call.filter is not None or not call.arguments:
+        raise Unexecutable(
+            plan,
+            "over windows an aggregate of the user's gets whole columns (func_type='pandas'), without DISTINCT and "
+            f"FILTER: make {users.name} one",
+        )
+    _check_frame(call, order, plan, is_batch)
+
+
+def _check_call(call: WindowCall, plan: Window) -> None:
+    name = call.function
     if name not in _AGGREGATES | _RUNNING | _OF_WHOLE_KEYS:
         raise Unexecutable(plan, f"{name} has no operator yet that computes it over a window")
     if call.filter is not None and name not in _AGGREGATES:
@@ -103,6 +123,10 @@ def _check(call: WindowCall, order: tuple[SortKey, ...], plan: Window, is_batch:
     numbers = [each.value for each in call.arguments[name in ("LAG", "LEAD") :][:1] if isinstance(each, Constant)]
     if name in ("LAG", "LEAD", "NTILE") and any(each is None or each < (name == "NTILE") for each in numbers):
         raise Unexecutable(plan, f"{name} takes a number of {'parts, from 1' if name == 'NTILE' else 'rows, from 0'}")
+
+
+def _check_frame(call: WindowCall, order: tuple[SortKey, ...], plan: Window, is_batch: bool) -> None:
+    name, frame = call.function, call.frame
     if frame is None:
         if name in _OF_WHOLE_KEYS and not is_batch:
             raise Unexecutable(plan, f"{name} needs rows that come later, and so batch mode")

@@ -70,6 +70,8 @@ def _made(plan: Plan) -> Changes:
             # Rows come and go, and are never others; where rows only come, only EXCEPT takes some away.
             is_growing = plan.kind == "INTERSECT" and all(_made(each).is_insert_only for each in plan.inputs)
             return INSERTS if is_growing else Changes(deletes=True)
+        case nodes.Unnest(replaces=True):
+            return INSERTS if _made(plan.input).is_insert_only else Changes(deletes=True)
         case nodes.Correlate():
             return _union(*map(_made, plan.inputs))
     return _union(*map(_made, plan.inputs))

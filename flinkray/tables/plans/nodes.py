@@ -284,6 +284,9 @@ class Unnest(SingleInput, frozen=True):
     columns: RowType
     is_outer: bool = False
     with_ordinality: bool = False
+    replaces: bool = False
+    """Whether what becomes of a row that is updated are other rows, of which the former ones are deleted, as a table
+    aggregate has it."""
 
     @property
     def row_type(self) -> RowType:

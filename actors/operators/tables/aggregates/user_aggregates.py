@@ -17,6 +17,7 @@ from actors.operators.tables.aggregates.group_state import Captured, GroupState
 from actors.operators.tables.aggregates.grouped_rows import Flags
 from actors.user_code.functions import TaskRuntimeContext
 from flinkray.batches.numpy_arrays import check_exact_as_floats
+from flinkray.batches.pickling import dumps
 from flinkray.tables.user_functions import (
     PANDAS,
     AggregateFunction,
@@ -89,7 +90,7 @@ class Accumulators(GroupState):
 
     def capture(self, groups: Ids) -> Captured:
         # The user's objects change with the next row, so they are written at once.
-        written = pa.array([pickle.dumps(self._accumulators[group]) for group in groups.tolist()], pa.binary())
+        written = pa.array([dumps(self._accumulators[group]) for group in groups.tolist()], pa.binary())
         return Captured(groups, lambda: {_ACCUMULATOR: written})
 
     def restore(self, groups: Ids, columns: Mapping[str, pa.Array]) -> None:
@@ -113,12 +114,30 @@ def of_all_values(implementation: Implementation, kind: pa.DataType) -> Callable
     return results
 
 
+def of_frames(
+    implementation: Implementation, columns: Sequence[pa.Array], begins: Ids, ends: Ids, kind: pa.DataType
+) -> pa.Array:
+    """The results of frames of rows, of which equal ones follow each other; NULL where a frame has no row."""
+    found: list[Any] = []
+    last: tuple[int, int] | None = None
+    for frame in zip(begins.tolist(), ends.tolist(), strict=True):
+        begin, end = frame
+        if frame != last:
+            rows = [column.slice(begin, end - begin) for column in columns]
+            value = stored(_result(implementation, rows), kind) if end > begin else None
+        found.append(value)
+        last = frame
+    return pa.array(found, kind)
+
+
 def _result(implementation: Implementation, columns: Sequence[pa.Array]) -> Any:
     arguments: Sequence[Any] = columns
+    if implementation.row_names is not None:
+        arguments = [pa.RecordBatch.from_arrays(list(columns), names=list(implementation.row_names))]
     if implementation.kind == PANDAS:
         for place, column in enumerate(columns, 1):
             check_exact_as_floats(column, f"argument {place} of an aggregate of pandas", "use func_type='arrow'")
-        arguments = [column.to_pandas() for column in columns]
+        arguments = [each.to_pandas() for each in arguments]
     function = implementation.function
     if not isinstance(function, AggregateFunction):
         found = implementation.callable(*arguments)

@@ -21,6 +21,9 @@ from flinkray.tables.types.arrow import stored_schema
 from flinkray.tables.types.logical import CollectionType, RowType, TypeRoot
 from flinkray.transformations.table_join_factories import UnnestFactory
 
+_REPLACED = pa.array([0, 3, 0, 3], pa.int8())
+"""Kinds of rows without updates: what was goes, and what is comes."""
+
 
 class UnnestOperator(Operator):
     """Gives each row, with what it does and its event time, once for each element; elements that are rows as their
@@ -69,6 +72,8 @@ class UnnestOperator(Operator):
 
     def _emit(self, batch: Batch, collections: pa.Array, rows: Ids, elements: Ids, numbers: Ids) -> None:
         taken = take_rows(batch, rows)
+        if self._factory.replaces and taken.kinds is not None:
+            taken = taken.with_kinds(_REPLACED.take(taken.kinds))
         is_missing = numbers == 0
         places = from_numpy(elements, is_missing)
         columns = [take(each, places) for each in self._element_columns(collections)]

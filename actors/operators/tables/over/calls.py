@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import Struct
+from msgspec.structs import replace
 
 from actors.columns.ordering import Indices, differs_from_previous, order_by
 from actors.columns.ranges import pairs_of
@@ -208,6 +209,11 @@ def constant(expression: BoundExpression) -> Any:
     """The value of an argument that is the same for all rows."""
     assert isinstance(expression, Constant)
     return expression.value
+
+
+def single_arguments(call: WindowCall) -> list[WindowCall]:
+    """The call once for each of its arguments, with this one alone."""
+    return [replace(call, arguments=(each,)) for each in call.arguments]
 
 
 def argument_of(call: WindowCall, column: Callable[[int], pa.Array], rows: int) -> pa.Array:

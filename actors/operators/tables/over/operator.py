@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from actors.columns.ordering import differs_from_previous, distinct, order_by
 from actors.columns.take import take
 from actors.keys.index import Ids, KeyIndex
+from actors.operators.tables.aggregates.user_aggregates import OpenFunctions, of_frames
 from actors.operators.tables.over.arrangement import CARRIED, DUE, FORMER, Arrangement, offset_of
 from actors.operators.tables.over.calls import (
     RUNNING_RANKS,
@@ -22,6 +23,7 @@ from actors.operators.tables.over.calls import (
     share,
     shift_of,
     shifted,
+    single_arguments,
     steps,
 )
 from actors.operators.tables.over.reductions import reduced
@@ -52,18 +54,35 @@ class OverOperator(WaitingOperator[OverFactory]):
 
     def __init__(self, factory: OverFactory) -> None:
         super().__init__(factory, factory.time)
-        parts = [(self._text(call), part) for call in factory.calls for part in carried_parts(call)]
+        self.functions = dict(factory.functions)
+        self._open_functions = OpenFunctions(factory.functions)
+        built_in = [call for call in factory.calls if call.function not in self.functions]
+        parts = [(self._text(call), part) for call in built_in for part in carried_parts(call)]
         written = {_WRITTEN: Numbers(np.int64)}
         self._carried = RowStore(pa.schema([(name, part.type) for name, part in parts]), written)
         self.seen = {
             call: RowStore(pa.schema([(self._text(call), to_arrow(call.arguments[0].type))]), written)
-            for call in factory.calls
+            for call in built_in
             if call.distinct and carried_parts(call)
         }
         """Of calls of distinct values, those that each key has had."""
         self._former = RowStore(self.input_schemas[0], {**written, _VALUE: Numbers(np.int64)})
-        self._rows_back = max(map(_rows_back, factory.calls), default=0)
+        self._rows_back = max(map(self._reach, factory.calls), default=0)
         self._range_back = max(map(_range_back, factory.calls), default=-1)
+
+    def open(self) -> None:
+        super().open()
+        self._open_functions.open(self.context)
+
+    def close(self) -> None:
+        self._open_functions.close()
+        super().close()
+
+    def _reach(self, call: WindowCall) -> int:
+        """How many rows before the current one a call looks at."""
+        if call.function in self.functions and call.frame is not None and call.frame.start.offset is None:
+            return _FARTHEST  # of the user's aggregates nothing can stand for former rows
+        return _rows_back(call)
 
     def _text(self, call: WindowCall) -> str:
         """By which what is kept for a call is told from what is kept for others."""
@@ -198,6 +217,11 @@ class _Due:
         if call.frame is None:
             return share(call, arranged), []
         begin, end = arranged.frame(call.frame)
+        if call.function in self._operator.functions:
+            columns = [argument_of(each, self.column, len(arranged.rows)) for each in single_arguments(call)]
+            implementation = self._operator.functions[call.function]
+            frames = (np.where(arranged.due, begin, 0), np.where(arranged.due, end, 0))
+            return of_frames(implementation, columns, *frames, to_arrow(call.type)), []
         if call.distinct and not carried_parts(call):
             return finished(call, distinct_parts(call, argument, arranged, begin, end)), []
         if call.distinct:

@@ -252,7 +252,7 @@ class CallParser(ExpressionParser):
     def _json_clause(self) -> Clause | None:
         mark = self.mark()
         if self.accept("RETURNING"):
-            kind = self.type_name()
+            kind = self.type_without_nullability()
             return Clause("RETURNING", type=kind, span=self.since(mark))
         if self.accept("DEFAULT"):
             value = self.expression()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from flinkray.tables.syntax.names import FieldType, IntervalUnits, TypeName
 from flinkray.tables.syntax.nodes import NOWHERE
 from flinkray.tables.syntax.parsing.cursor import Cursor
@@ -59,19 +61,15 @@ class TypeParser(Cursor):
             found = TypeName(collection, elements=(found,), not_null=self._nullability(), span=self.since(mark))
         return found
 
+    def type_without_nullability(self) -> TypeName:
+        """`type`, where NULL behind it would be something else."""
+        mark = self.mark()
+        return replace(self._bare_type(), span=self.since(mark))
+
     def _type_without_suffix(self) -> TypeName:
         mark = self.mark()
         bare = self._bare_type()
-        return TypeName(
-            bare.name,
-            bare.numbers,
-            bare.elements,
-            bare.fields,
-            bare.texts,
-            bare.interval,
-            self._nullability(),
-            span=self.since(mark),
-        )
+        return replace(bare, not_null=self._nullability(), span=self.since(mark))
 
     def _nullability(self) -> bool | None:
         if self.accept("NOT", "NULL"):

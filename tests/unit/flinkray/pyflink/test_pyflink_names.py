@@ -305,7 +305,7 @@ def test_tuples_and_rows_mix_where_columns_are_declared() -> None:
         ("datastream.formats.avro", "AvroSchema", "fastavro"),
         ("datastream", "CustomStateBackend", "HashMapStateBackend"),
         ("common", "AssignerWithPeriodicWatermarksWrapper", "WatermarkStrategy.for_generator"),
-        ("table", "ListView", "docs/limitations.md"),
+        ("table", "ModuleEntry", "docs/limitations.md"),
     ],
 )
 def test_what_needs_java_fails_with_a_sentence_that_says_what_to_use(module: str, name: str, words: str) -> None:
@@ -331,7 +331,7 @@ def test_what_an_environment_cannot_do_says_what_to_use(pyflink_env: PyFlinkEnvi
         (lambda: pyflink_env.enable_changelog_state_backend(True), "EmbeddedRocksDBStateBackend"),
         (lambda: pyflink_env.from_collection([1]).cache(), "FileSink"),
         (lambda: pyflink_env.from_collection([1]).project(0), "tuples of a declared type"),
-        (lambda: StreamTableEnvironment.create(pyflink_env).to_retract_stream(None), "to_changelog_stream"),
+        (lambda: StreamTableEnvironment.create(pyflink_env).load_module("hive", None), "one module, core"),
     ):
         with pytest.raises(InvalidProgramError, match=re.escape(words)):
             call()

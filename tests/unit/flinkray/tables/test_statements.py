@@ -146,7 +146,7 @@ def test_names_are_of_the_current_catalog_and_database(tables: TableEnvironment)
         ("INSERT INTO g SELECT 1", "SELECT 1", "1 columns, and 2 are written"),
         ("CREATE FUNCTION f AS 'a.B'", "CREATE FUNCTION f AS 'a.B'", "LANGUAGE PYTHON"),
         ("TRUNCATE TABLE g", "TRUNCATE TABLE g", "tables are not emptied here"),
-        ("EXPLAIN PLAN_ADVICE SELECT 1", "EXPLAIN PLAN_ADVICE SELECT 1", "EXPLAIN PLAN_ADVICE is not there"),
+        ("EXPLAIN ESTIMATED_COST SELECT 1", "EXPLAIN ESTIMATED_COST SELECT 1", "EXPLAIN ESTIMATED_COST is not there"),
         ("INSERT OVERWRITE g SELECT id, name FROM g", "INSERT OVERWRITE g SELECT id, name FROM g", "INSERT OVERWRITE"),
     ],
 )

@@ -19,6 +19,7 @@ from flinkray.tables.api.schemas import Schema, TableDescriptor
 from flinkray.tables.api.table import Table
 from flinkray.tables.api.user_functions import udf
 from flinkray.tables.api.windows import Over, Session, Slide, Tumble
+from flinkray.tables.api.words import JsonOnNull, JsonQueryWrapper
 from flinkray.tables.environment.environment import TableEnvironment
 from flinkray.tables.types import logical
 
@@ -59,10 +60,24 @@ def tables() -> TableEnvironment:
         (lambda: col("at").floor("DAY"), "FLOOR(`at` TO DAY)"),
         (lambda: col("at") + lit(10).minutes, "`at` + INTERVAL '10' MINUTE"),
         (lambda: col("tags").at(1), "tags[1]"),
-        (lambda: col("tags")[0], "tags[1]"),
+        (lambda: col("tags")[1], "tags[1]"),
         (lambda: col("tags").cardinality, "CARDINALITY(tags)"),
         (lambda: col("r").get("b"), "clicks.r.b"),
         (lambda: col("name").json_value("$.a", "INT"), "JSON_VALUE(name, '$.a' RETURNING INT)"),
+        (
+            lambda: col("name").json_value(
+                "$.a", "INT", on_empty="DEFAULT", default_on_empty=1, on_error=JsonOnNull.NULL
+            ),
+            "JSON_VALUE(name, '$.a' RETURNING INT DEFAULT 1 ON EMPTY NULL ON ERROR)",
+        ),
+        (lambda: col("name").json_value("$", "INT", "NULL"), "JSON_VALUE(name, '$' RETURNING INT NULL ON EMPTY)"),
+        (
+            lambda: col("name").json_query("$.a", JsonQueryWrapper.CONDITIONAL_ARRAY, "EMPTY_ARRAY"),
+            "JSON_QUERY(name, '$.a' WITH CONDITIONAL ARRAY WRAPPER EMPTY ARRAY ON EMPTY)",
+        ),
+        (lambda: col("name").json_exists("$.a", "TRUE"), "JSON_EXISTS(name, '$.a' TRUE ON ERROR)"),
+        (lambda: col("name").substring(begin_index=2, length=1), "SUBSTRING(name, 2, 1)"),
+        (lambda: col("r").get(1), "clicks.r.b"),
         (lambda: lit(datetime.datetime(2024, 1, 2, 3, 4, 5)), "TIMESTAMP '2024-01-02 03:04:05'"),
         (lambda: lit(datetime.date(2024, 1, 2)), "DATE '2024-01-02'"),
         (lambda: lit(1, DataTypes.TINYINT()), "CAST(1 AS TINYINT)"),

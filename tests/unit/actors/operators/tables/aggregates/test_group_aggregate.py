@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from actors.operators.tables.aggregates.group_aggregate import GroupAggregateOperator
 from actors.operators.tables.aggregates.local_aggregate import LocalAggregateOperator
 from flinkray.batches.batch import Batch
+from flinkray.tables.api.data_views import ListView, MapView
 from flinkray.tables.plans.expressions import AggregateCall, Column, Constant
 from flinkray.tables.types.arrow import stored_schema
 from flinkray.tables.types.logical import (
@@ -41,7 +42,7 @@ from flinkray.transformations.table_factories import GroupAggregateFactory, Loca
 from flinkray.types.changelogs import INSERTS, Changes
 from flinkray.types.keys import ColumnKey
 from flinkray.types.records import MAX_TIMESTAMP, Millis
-from flinkray.types.rows import RowKind
+from flinkray.types.rows import Row, RowKind
 from tests.support.operators import OperatorHarness
 from tests.support.rescaling import Subtasks
 from tests.support.tables import Change, changes_as_batch, changes_of, fold, random_table_changes
@@ -127,14 +128,48 @@ class Total(AggregateFunction):
         return accumulator[0] if accumulator[1] else None
 
 
+class Joined(AggregateFunction):
+    """The texts of a group in order, from a list and a map in the accumulator."""
+
+    def create_accumulator(self) -> Row:
+        return Row(ListView(), MapView())
+
+    def accumulate(self, accumulator: Row, *args: str | None) -> None:
+        (text,) = args
+        if text is not None and text in accumulator[1]:
+            accumulator[1].put(text, accumulator[1].get(text) + 1)
+        elif text is not None:
+            accumulator[0].add(text)
+            accumulator[1][text] = 1
+
+    def retract(self, accumulator: Row, *args: str | None) -> None:
+        (text,) = args
+        if text is not None:
+            accumulator[1][text] -= 1
+            if not accumulator[1][text]:
+                accumulator[1].remove(text)
+                kept = [each for each in accumulator[0] if each != text]
+                accumulator[0].clear()
+                accumulator[0].add_all(kept)
+
+    def get_value(self, accumulator: Row) -> str | None:
+        texts, counts = accumulator
+        return ",".join(f"{text}{counts[text]}" for text in sorted(texts)) if not counts.is_empty() else None
+
+
 def extent(column: pa.Array) -> pa.Scalar:
     return pc.subtract(pc.max(column), pc.min(column))
 
 
-FUNCTIONS = (("total", Implementation("Total", Total())), ("extent", Implementation("extent", extent, ARROW)))
+FUNCTIONS = (
+    ("total", Implementation("Total", Total())),
+    ("extent", Implementation("extent", extent, ARROW)),
+    ("joined", Implementation("Joined", Joined())),
+)
 CALLS: list[tuple[AggregateCall, Model]] = [
     (call("total", "i", BIGINT), some(sum)),
     (call("total", "i", BIGINT, where="p"), some(sum)),
+    (call("joined", "s", STRING), some(lambda texts: ",".join(f"{k}{n}" for k, n in sorted(Counter(texts).items())))),
     (call("extent", "f", DOUBLE), some(lambda values: max(values) - min(values))),
     (call("COUNT", None, BIGINT), len),
     (call("COUNT", "s", BIGINT, where="p"), len),

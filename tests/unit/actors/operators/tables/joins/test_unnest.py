@@ -41,7 +41,8 @@ def test_each_element_has_its_row_and_what_the_row_does(
         [pa.array(range(-1, len(values)), pa.int32()), pa.array([values[0], *values], schema.types[1])], schema=schema
     ).slice(1)
     kinds = pa.array([0, 1, 2, 3], pa.int8())
-    for is_outer in (False, True):
+    for is_outer, replaces in ((False, False), (True, True)):
+        changes = (0, 3, 0, 3) if replaces else (0, 1, 2, 3)
         added = ((f"e{place}", each) for place, each in enumerate(types))
         out = ROW(("id", INT), ("c", kind), *added, ("o", BIGINT))
         made = UnnestFactory(
@@ -51,6 +52,7 @@ def test_each_element_has_its_row_and_what_the_row_does(
             collection=Column(kind, 1),
             is_outer=is_outer,
             with_ordinality=True,
+            replaces=replaces,
         )
         with OperatorHarness(UnnestOperator(made), batch_rows=2) as operator:
             operator.push(Batch(data, Kind.ROW, pa.array([10, 11, 12, 13]), None, kinds))
@@ -63,7 +65,7 @@ def test_each_element_has_its_row_and_what_the_row_does(
             ]
         nothing = [(*(None for _ in types), None)] if is_outer else []
         assert found == [
-            (10 + place, place, place, *element)
+            (10 + place, changes[place], place, *element)
             for place, some in enumerate(elements)
             for element in ([(*each, number) for number, each in enumerate(some, 1)] or nothing)
         ]

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import pyarrow.compute as pc
 import pytest
 
 from actors.operators.tables.over.operator import OverOperator
@@ -16,6 +17,7 @@ from flinkray.execution import LATE_RECORDS_DROPPED
 from flinkray.tables.plans.expressions import Column, Constant, Frame, FrameBound, SortKey, WindowCall
 from flinkray.tables.types.arrow import stored_schema
 from flinkray.tables.types.logical import BIGINT, DECIMAL, DOUBLE, INT, ROW, STRING, TIMESTAMP, LogicalType, RowType
+from flinkray.tables.user_functions import ARROW, Implementation
 from flinkray.transformations.table_factories import OverFactory
 from flinkray.types.changelogs import INSERTS
 from flinkray.types.keys import ColumnKey
@@ -33,6 +35,7 @@ FRAMES = {
     "rows": Frame("ROWS", FrameBound("PRECEDING", Constant(INT, 2)), CURRENT),
     "times": Frame("RANGE", FrameBound("PRECEDING", Constant(INT, 6)), CURRENT),
 }
+FUNCTIONS = (("largest", Implementation("largest", pc.max, ARROW)),)
 Values = Sequence[Any]
 AGGREGATES: dict[str, tuple[str, int, LogicalType, Callable[[Values], Any]]] = {
     "COUNT": ("COUNT", 2, BIGINT, len),
@@ -45,6 +48,7 @@ AGGREGATES: dict[str, tuple[str, int, LogicalType, Callable[[Values], Any]]] = {
     "FIRST_VALUE": ("FIRST_VALUE", 4, STRING, lambda values: values[0]),
     "LAST_VALUE": ("LAST_VALUE", 2, INT, lambda values: values[-1]),
     "VAR_POP": ("VAR_POP", 3, DOUBLE, statistics.pvariance),
+    "of the user's": ("largest", 2, INT, max),
     "of integers": ("VAR_POP", 2, INT, lambda values: (sum(a * a for a in values) - _square(values)) // len(values)),
 }
 
@@ -58,7 +62,7 @@ def _square(values: Values) -> int:
 def factory(calls: Sequence[WindowCall], **options: Any) -> OverFactory:
     fields = ROW(*((f"w{number}", call.type) for number, call in enumerate(calls))).fields
     rows = RowType((*ROWS.fields, *fields))
-    given = {"order": (SortKey(1),), "time": 1, "takes": (INSERTS,), **options}
+    given = {"order": (SortKey(1),), "time": 1, "takes": (INSERTS,), "functions": FUNCTIONS, **options}
     return OverFactory(input_rows=(ROWS,), rows=rows, calls=tuple(calls), **given)
 
 

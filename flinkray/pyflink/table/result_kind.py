@@ -1,0 +1,7 @@
+"""`pyflink.table.result_kind`."""
+
+from __future__ import annotations
+
+from flinkray.tables.environment.answers import ResultKind
+
+__all__ = ["ResultKind"]
