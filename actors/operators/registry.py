@@ -89,6 +89,12 @@ def _interval_join(code: OperatorCode) -> Operator:
     return IntervalJoinOperator(code)
 
 
+def _pattern(code: OperatorCode) -> Operator:
+    from actors.operators.patterns.operator import PatternOperator
+
+    return PatternOperator(code)
+
+
 def _async(code: OperatorCode) -> Operator:
     from actors.operators.asynchronous.operator import AsyncWaitOperator
 
@@ -180,6 +186,7 @@ _OPERATORS: dict[type[factories.OperatorFactory], Callable[[OperatorCode], Opera
     factories.LocalWindowAggregateFactory: _local_window_aggregate,
     factories.WindowCoGroupFactory: _co_group,
     factories.IntervalJoinFactory: _interval_join,
+    factories.PatternFactory: _pattern,
     factories.IterationInputFactory: _of_factory(IterationInputOperator),
     factories.MultipleInputFactory: _of_factory(MultipleInputOperator),
 }

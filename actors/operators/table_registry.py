@@ -28,6 +28,10 @@ def create_table_operator(factory: TableFactory) -> Operator:
             from actors.operators.tables.over.operator import OverOperator
 
             return OverOperator(factory)
+        case factories.MatchFactory():
+            from actors.operators.tables.matches.operator import MatchOperator
+
+            return MatchOperator(factory)
         case factories.NormalizeFactory():
             from actors.operators.tables.ranks.normalize import NormalizeOperator
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:  # a worker loads what its own operators consist of, and no mo
     from flinkray.expressions.tree import Expression
     from flinkray.functions.asynchronous import AsyncRetryStrategy
     from flinkray.functions.interfaces import Function
+    from flinkray.patterns.pattern import Pattern
     from flinkray.state.descriptors import MapStateDescriptor
     from flinkray.tables.plans.expressions import BoundExpression
     from flinkray.tables.types.logical import LogicalType, RowType
@@ -411,6 +412,26 @@ class IntervalJoinFactory(OperatorFactory, frozen=True):
     """The side outputs for late rows of each input; None: they are dropped."""
     output_type: RecordType | None = None
     inputs = 2
+
+
+class PatternFactory(OperatorFactory, frozen=True, kw_only=True):
+    """Matches of a pattern, and what the user makes of them."""
+
+    pattern: Pattern
+    function: Function | Callable[..., Any]
+    mode: str
+    """select, flat_select or process."""
+    is_event_time: bool = True
+    late_tag: OutputTag | None = None
+    timed_out_tag: OutputTag | None = None
+    timed_out_select: Callable[..., Any] | None = None
+    output_type: RecordType | None = None
+
+    @property
+    def user_functions(self) -> tuple[object, ...]:
+        conditions = [leaf for leaf in self.pattern.leaves() if callable(leaf)]
+        timed_out = () if self.timed_out_select is None else (self.timed_out_select,)
+        return (self.function, *timed_out, *conditions)
 
 
 class IterationInputFactory(OperatorFactory, frozen=True):

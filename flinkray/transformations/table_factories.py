@@ -3,7 +3,14 @@ which changes come and which are wanted, so that the operators take what they ge
 
 from __future__ import annotations
 
-from flinkray.tables.plans.expressions import AggregateCall, SortKey, WindowCall
+from flinkray.tables.plans.expressions import (
+    AggregateCall,
+    BoundExpression,
+    MatchRead,
+    PatternVariable,
+    SortKey,
+    WindowCall,
+)
 from flinkray.tables.user_functions import Implementation
 from flinkray.transformations.operator_factories import TableFactory
 
@@ -89,3 +96,23 @@ class OverFactory(TableFactory, frozen=True, kw_only=True):
     """Arguments and filters are columns or constants; keys and order are those of the operator."""
     functions: tuple[tuple[str, Implementation], ...] = ()
     """The user's aggregates that are called, by the names that calls have for them."""
+
+
+class MatchFactory(TableFactory, frozen=True, kw_only=True):
+    """Matches of a pattern of rows: the columns of the keys, then the measures, a row for each match."""
+
+    keys: tuple[int, ...]
+    """The columns of the input that are the keys."""
+    order: tuple[SortKey, ...]
+    """The order of the rows, which begins with their time; rows that are equal in it are in that of their arrival."""
+    time: int | None
+    """The column of event times that the order begins with; None: rows come in the order of their processing time."""
+    variables: tuple[PatternVariable, ...]
+    skip: tuple[str, str | None]
+    """Where the search goes on: NEXT ROW or PAST LAST ROW, or FIRST or LAST of a variable."""
+    window_ms: int | None
+    reads: tuple[MatchRead, ...]
+    measures: tuple[BoundExpression, ...]
+    """Their columns are the numbers of `reads`."""
+    text: str
+    """The pattern as text, by which state is told from that of others."""

@@ -32,7 +32,9 @@ from flinkray import (
     TimeEvictor,
     TumblingEventTimeWindows,
     WatermarkStrategy,
+    col,
 )
+from flinkray.cep import CEP, Pattern
 from flinkray.transformations.transformation import PhysicalTransformation
 from tests.support.exactly_once import DISORDER_MS, STEP_MS, ExactlyOnceJob, _starts
 from tests.support.operator_functions import (
@@ -84,6 +86,7 @@ OPERATOR_KINDS = (
     "all_windows",
     "interval_join",
     "interval_function",
+    "pattern",
     "session_join",
     "session_co_group",
     "connected",
@@ -378,6 +381,21 @@ class OperatorJob(ExactlyOnceJob):
         other, right = self._events(3, most_rows=150)
         pairs = [(a, b) for a in left for b in right if a[0] == b[0] and lower <= b[2] - a[2] <= upper]
         return pairs, one.key_by("key").interval_join(other.key_by("key")).between(lower, upper)
+
+    def _pattern(self) -> DataStream:
+        stream, rows = self._events(is_ordered=True)
+        pattern = Pattern.begin("a").where(col("value") % 4 == 1).followed_by("b").where(lambda row: row.value % 3 == 0)
+        for group in _grouped(rows).values():
+            ordered = sorted(group, key=lambda row: row[2])
+            for place, (key, value, time) in enumerate(ordered):
+                ends = (each for each in ordered[place + 1 :] if each[1] % 3 == 0)
+                _, last, end = next(ends, (0, 0, time + 300))
+                if value % 4 == 1 and end < time + 300:
+                    self.expected[key, value, last, end] += 1
+        matches = CEP.pattern(stream.key_by("key"), pattern.within(300))
+        return matches.process(
+            lambda match, ctx: [(match["a"][0].key, match["a"][0].value, match["b"][0].value, ctx.timestamp())]
+        )
 
     def _session_join(self) -> DataStream:
         windows, groups = self._sessions_of_two(self._two_streams("join"))

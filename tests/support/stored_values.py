@@ -103,6 +103,7 @@ from flinkray.connectors.redis.enumerator import RedisSplit
 from flinkray.connectors.source import SourceProgress
 from flinkray.errors import DamagedCheckpointError, ErrorInfo
 from flinkray.latencies import LatencyStatistics
+from flinkray.patterns.pattern import Pattern
 from flinkray.pyflink.datastream.connectors.buckets import BucketedSink, Limits
 from flinkray.state.checkpoint_statistics import RestoredCheckpoint
 from flinkray.tables.api.data_views import ListView, MapView
@@ -125,12 +126,13 @@ from flinkray.tables.types.logical import (
 )
 from flinkray.tables.user_functions import EmittedRows, Implementation
 from flinkray.testing.scripted_source import Script
-from flinkray.transformations.operator_factories import CalcFactory, RowtimeFactory
+from flinkray.transformations.operator_factories import CalcFactory, PatternFactory, RowtimeFactory
 from flinkray.transformations.table_factories import (
     DeduplicateFactory,
     ExpandFactory,
     GroupAggregateFactory,
     LocalAggregateFactory,
+    MatchFactory,
     NormalizeFactory,
     OverFactory,
     RankFactory,
@@ -272,6 +274,20 @@ def examples() -> dict[str, Any]:
                 ),
             ),
             SortFactory(input_rows=(SQL_ROW,), rows=SQL_ROW, takes=(INSERTS,), order=(), time=None),
+            MatchFactory(
+                input_rows=(SQL_ROW,),
+                rows=SQL_ROW,
+                takes=(INSERTS,),
+                keys=(0,),
+                order=(SortKey(0),),
+                time=0,
+                variables=(sql.PatternVariable("A"),),
+                skip=("NEXT ROW", None),
+                window_ms=None,
+                reads=(sql.MatchRead("PROCTIME", INT),),
+                measures=(sql.Column(INT, 0),),
+                text="A",
+            ),
             NormalizeFactory(input_rows=(SQL_ROW,), rows=SQL_ROW, takes=(INSERTS,)),
             GroupAggregateFactory(
                 input_rows=(SQL_ROW,),
@@ -350,6 +366,9 @@ def examples() -> dict[str, Any]:
                 keys=((0,), (0,)),
             ),
         ],
+        "pattern of events": PatternFactory(
+            pattern=Pattern.begin("a").where(col("value") > 1).next("b").times(2), function=len, mode="select"
+        ),
         "watched files": MonitoredFiles({"a.csv": 1}, ()),
         "sources one after another": HybridEnumeratorState(1, (), {0: ()}, (HybridSplit(0, KafkaSplit("t", 0, 1)),)),
         "accumulators": [ListView(), MapView(), EmittedRows(sum)],  # type: ignore[arg-type]

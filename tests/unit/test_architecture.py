@@ -49,6 +49,7 @@ ROOMS = (
     "flinkray.tables.binding",
     "flinkray.state",
     "flinkray.functions",
+    "flinkray.patterns",
     "flinkray.windows",
     "flinkray.tables.user_functions",
     "flinkray.rest",
@@ -92,6 +93,7 @@ ROOMS = (
     "flinkray.streams.settings",
     "flinkray.streams.checks",
     "flinkray.streams",
+    "flinkray.cep",
     "flinkray.testing",
     "flinkray.pyflink",
     # graphs
@@ -165,6 +167,7 @@ ROOMS = (
     "actors.operators.windows.general",
     "actors.operators.windows",
     "actors.operators.joins",
+    "actors.operators.patterns",
     "actors.operators.tables.rows",
     "actors.operators.tables",
     "actors.operators.tables.aggregates",
@@ -172,6 +175,7 @@ ROOMS = (
     "actors.operators.tables.joins",
     "actors.operators.tables.windows",
     "actors.operators.tables.over",
+    "actors.operators.tables.matches",
     "actors.operators",
     # actors: tasks, slots, hosts and those who use them
     "actors.tasks.metrics",

@@ -10,8 +10,8 @@ import pyarrow as pa
 from msgspec import Struct
 
 from flinkray.errors import InvalidProgramError
+from flinkray.tables.binding.constants import type_of
 from flinkray.tables.binding.context import Context
-from flinkray.tables.binding.types import type_of
 from flinkray.tables.catalog import Catalog
 from flinkray.tables.syntax import expressions as syntax
 from flinkray.tables.syntax.names import TypeName

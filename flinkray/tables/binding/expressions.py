@@ -6,10 +6,9 @@ from collections.abc import Callable
 from functools import singledispatchmethod
 
 from flinkray.tables.binding.calls import call, cast_to, plain, user_call, with_json_clauses
-from flinkray.tables.binding.constants import constant, number, symbol
+from flinkray.tables.binding.constants import constant, number, symbol, type_of
 from flinkray.tables.binding.context import Context
 from flinkray.tables.binding.scope import Scope, resolve, with_fields
-from flinkray.tables.binding.types import type_of
 from flinkray.tables.functions.registry import FUNCTIONS
 from flinkray.tables.functions.signatures import FunctionKind
 from flinkray.tables.plans.expressions import (

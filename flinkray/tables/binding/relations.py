@@ -10,6 +10,7 @@ from flinkray.errors import InvalidProgramError
 from flinkray.tables.binding.calls import call, user_call
 from flinkray.tables.binding.context import Context
 from flinkray.tables.binding.expressions import ExpressionBinder, QueryBinder
+from flinkray.tables.binding.matches import MatchBinder
 from flinkray.tables.binding.scope import Scope, ScopeColumn, scope_of
 from flinkray.tables.binding.window_functions import WINDOW_FUNCTIONS, table_argument, window_table_function
 from flinkray.tables.catalog import View
@@ -78,7 +79,10 @@ class RelationBinder:
             return self._window_function(node, outer)
         if isinstance(node, syntax.TableFunction | syntax.Unnest):
             return self._rows_of(node, Bound(ONE_ROW, Scope((), outer)), outer, is_outer=False)
-        return self.context.fail(node, "MATCH_RECOGNIZE can be read, and cannot be planned yet")
+        assert isinstance(node, syntax.MatchRecognize)
+        source = self.bind(node.source, outer)
+        plan = MatchBinder(self.context, source.scope, self.query).bind_match(node, source.plan)
+        return self._aliased(plan, node.alias, outer)
 
     # -- one relation
 

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from flinkray.errors import InvalidProgramError, did_you_mean
+from flinkray.tables.binding.constants import type_of
 from flinkray.tables.binding.context import Context
 from flinkray.tables.binding.expressions import ExpressionBinder
 from flinkray.tables.binding.queries import QueryPlanner
 from flinkray.tables.binding.scope import Scope, scope_of
-from flinkray.tables.binding.types import type_of
 from flinkray.tables.catalog import View
 from flinkray.tables.plans.expressions import Plan
 from flinkray.tables.plans.nodes import row_type

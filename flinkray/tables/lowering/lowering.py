@@ -6,7 +6,7 @@ from flinkray.tables.lowering.aggregates import aggregated, expanded
 from flinkray.tables.lowering.calc import calc, values
 from flinkray.tables.lowering.contract import Lowering, Unexecutable
 from flinkray.tables.lowering.joins import as_of, combined, joined, united, unnested
-from flinkray.tables.lowering.over import over
+from flinkray.tables.lowering.over import matched, over
 from flinkray.tables.lowering.ranks import deduplicated, is_to_normalize, limited, normalized, ranked, sorted_rows
 from flinkray.tables.lowering.times import watermarks
 from flinkray.tables.lowering.windows import by_window, windowed
@@ -18,6 +18,7 @@ from flinkray.tables.plans.nodes import (
     Filter,
     Join,
     Limit,
+    Match,
     Project,
     Rank,
     Scan,
@@ -73,6 +74,8 @@ class PlanLowering(Lowering):
                 return limited(plan, self, before)
             case Window():
                 return over(plan, self, before)
+            case Match():
+                return matched(plan, self, before)
             case Sort():
                 return sorted_rows(plan, self, before)
             case Join():

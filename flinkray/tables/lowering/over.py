@@ -1,4 +1,4 @@
-"""Calls OVER windows as operators."""
+"""Calls OVER windows, and matches of patterns of rows, as operators."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from msgspec.structs import replace
 
 from flinkray.tables.lowering.contract import Lowering, Unexecutable
 from flinkray.tables.lowering.ranks import check_order, is_proctime
+from flinkray.tables.plans.explain import node_text
 from flinkray.tables.plans.expressions import BoundExpression, Column, Constant, Plan, SortKey, WindowCall
-from flinkray.tables.plans.nodes import Project, Window
+from flinkray.tables.plans.nodes import Match, Project, Window
 from flinkray.tables.types.logical import INTEGERS, TIMESTAMPS, TimestampType
 from flinkray.tables.user_functions import GENERAL, Implementation
-from flinkray.transformations.table_factories import OverFactory
+from flinkray.transformations.table_factories import MatchFactory, OverFactory
 from flinkray.transformations.transformation import Transformation
 
 logger = logging.getLogger(__name__)
@@ -188,3 +189,33 @@ def _one_after_another(plan: Window, groups: list[list[int]]) -> Plan:
     own = [Column(kind, place) for place, kind in enumerate(plan.input.row_type.types)]
     results = [Column(call.type, width + places[place]) for place, call in enumerate(plan.calls)]
     return Project(below, (*own, *results), tuple(plan.row_type.names))
+
+
+# -- MATCH_RECOGNIZE ----------------------------------------------------------------------------------------------
+
+_MATCHES_CHANGES = "MATCH_RECOGNIZE takes rows that are only added, as in Flink, and these are updated or deleted"
+
+
+def matched(plan: Match, lowering: Lowering, before: bool) -> Transformation:
+    """A row for each match."""
+    if not lowering.input_changes(plan, before)[0].is_insert_only:
+        raise Unexecutable(plan, _MATCHES_CHANGES)
+    check_order(plan, plan.order)
+    time = plan.order[0].index
+    by_arrival = is_proctime(plan.input.row_type.types[time])
+    factory = MatchFactory(
+        input_rows=(plan.input.row_type,),
+        rows=plan.row_type,
+        takes=lowering.input_changes(plan, before),
+        keys=plan.partition_by,
+        order=plan.order[1:] if by_arrival else plan.order,
+        time=None if by_arrival else time,
+        variables=plan.variables,
+        skip=plan.skip,
+        window_ms=plan.window_ms,
+        reads=plan.reads,
+        measures=plan.measures,
+        text=node_text(plan),
+    )
+    description = " ".join(map(str, plan.variables))
+    return lowering.operator("Match", description, plan, factory, [plan.partition_by], before)

@@ -28,8 +28,9 @@ from flinkray.transformations.transformation import PhysicalTransformation, Tran
 from flinkray.types.changelogs import INSERTS, Changes
 from flinkray.types.records import Kind, RecordType
 
-_BRACES = re.compile(r"'(?:[^']|'')*'|`(?:[^`]|``)*`|--[^\n]*|/\*.*?\*/|\{(\w+)\}", re.DOTALL)
-"""A name in braces, and what braces mean nothing in: strings, names in backticks, comments."""
+_BRACES = re.compile(r"'(?:[^']|'')*'|`(?:[^`]|``)*`|--[^\n]*|/\*.*?\*/|\{([^\W\d]\w*)\}", re.DOTALL)
+"""A name in braces, and what braces mean nothing in: strings, names in backticks, comments. A number in braces says how
+many rows a variable of MATCH_RECOGNIZE takes."""
 Stream = tuple[Transformation, RecordType | None]
 """A stream and what is known of the type of its records."""
 

@@ -71,6 +71,8 @@ def _meanings(node: Node) -> Iterator[tuple[tuple[type[Plan], ...], str, Node]]:
             yield _HINTED, f"the hint {name}", node
         case syntax.TableReference(path=path, hints=()):
             yield (nodes.Scan,), f"the table {path.texts[-1]}", node
+        case syntax.MatchRecognize():
+            yield (nodes.Match,), "this pattern", node
         case syntax.Join():
             yield _JOINS, "this kind of join", node.right
         case words.Exists() | words.InQuery() | words.Quantified() | words.Subquery() | words.CollectionOfQuery():

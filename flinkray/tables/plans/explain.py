@@ -17,7 +17,9 @@ from flinkray.tables.plans.expressions import (
     FieldAccess,
     Frame,
     FrameBound,
+    MatchRead,
     OuterColumn,
+    PatternVariable,
     Plan,
     SortKey,
     Subquery,
@@ -42,6 +44,11 @@ def explain(plan: Plan, before: bool | None = None) -> str:
             table); None: does not show it.
     """
     return "".join(f"{line}\n" for line in _lines(plan, before))
+
+
+def node_text(plan: Plan) -> str:
+    """A node as text, without its inputs."""
+    return _text(plan)
 
 
 def _lines(plan: Plan, before: bool | None) -> list[str]:
@@ -305,6 +312,38 @@ def _(plan: nodes.Rank) -> str:
     order = _part("order", keys_text(plan.order, names))
     number = f"number={plan.number.name}" if plan.has_number else ""
     return _node(plan, plan.kind, f"{plan.first} to {plan.last}", partition, order, number)
+
+
+@_text.register
+def _(plan: nodes.Match) -> str:
+    names = plan.input.row_type.names
+    reads = [_read_text(each, names) for each in plan.reads]
+    results = zip(plan.measures, plan.names[len(plan.partition_by) :], strict=True)
+    defined = [_defined_text(each, names, reads) for each in plan.variables if each.conditions or each.condition]
+    return _node(
+        plan,
+        _part("partitionBy", [names[each] for each in plan.partition_by]),
+        _part("order", keys_text(plan.order, names)),
+        _part("measures", [f"{expression_text(each, reads)} AS {name}" for each, name in results]),
+        f"skip=[{' '.join(each for each in plan.skip if each)}]",
+        f"pattern=[{' '.join(map(str, plan.variables))}]",
+        "" if plan.window_ms is None else f"within=[{milliseconds(plan.window_ms)}]",
+        _part("define", defined),
+    )
+
+
+def _read_text(read: MatchRead, names: Sequence[str]) -> str:
+    of = "*" if read.variable is None else read.variable
+    if read.call is not None:
+        arguments = ", ".join(expression_text(each, [f"{of}.{name}" for name in names]) for each in read.call.arguments)
+        return f"{read.call.function}({arguments or f'{of}.*'})"
+    return f"{read.kind}({of}.{names[read.column]}, {read.offset})" if read.column >= 0 else f"MATCH_{read.kind}()"
+
+
+def _defined_text(variable: PatternVariable, names: Sequence[str], reads: Sequence[str]) -> str:
+    texts = [names[each] for each in variable.conditions]
+    texts += [] if variable.condition is None else [expression_text(variable.condition, reads)]
+    return f"{variable.name} AS {' AND '.join(texts)}"
 
 
 @_text.register

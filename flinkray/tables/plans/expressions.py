@@ -135,6 +135,42 @@ class WindowCall(Struct, frozen=True):
     ignore_nulls: bool | None = None
 
 
+class PatternVariable(Struct, frozen=True):
+    """A variable of a pattern of rows, and how many rows it takes."""
+
+    name: str
+    least: int = 1
+    most: int | None = 1
+    """None: any number."""
+    is_greedy: bool = True
+    conditions: tuple[int, ...] = ()
+    """Columns of the input that have to be true for its rows."""
+    condition: BoundExpression | None = None
+    """What else has to hold; its columns are the numbers of the reads of the match."""
+
+    def __str__(self) -> str:
+        most = "" if self.most is None else str(self.most)
+        return f"{self.name}{{{self.least},{most}}}{'' if self.is_greedy else '?'}"
+
+
+class MatchRead(Struct, frozen=True):
+    """What is read of the rows that a match has so far.
+
+    The kind is FIRST or LAST (the row that is `offset` behind or before it), AGGREGATE, ROWTIME (the time of the last
+    row) or PROCTIME.
+    """
+
+    kind: str
+    type: LogicalType
+    variable: str | None = None
+    """Of the rows of this variable; None: of all."""
+    offset: int = 0
+    column: int = -1
+    """The column of the input, of FIRST and LAST."""
+    call: AggregateCall | None = None
+    """Of AGGREGATE; its arguments are columns of the input, or constants."""
+
+
 TRUE = Constant(BOOLEAN.not_null(), True)
 FALSE = Constant(BOOLEAN.not_null(), False)
 

@@ -13,6 +13,8 @@ from msgspec.structs import replace
 from flinkray.tables.plans.expressions import (
     AggregateCall,
     BoundExpression,
+    MatchRead,
+    PatternVariable,
     Plan,
     SortKey,
     WindowCall,
@@ -274,6 +276,29 @@ class Deduplicate(SameColumns, frozen=True):
     keys: tuple[int, ...]
     time: int
     keeps_last: bool
+
+
+class Match(SingleInput, frozen=True):
+    """Matches of a pattern of rows, in an order that begins with time, a row for each (MATCH_RECOGNIZE)."""
+
+    partition_by: tuple[int, ...]
+    order: tuple[SortKey, ...]
+    variables: tuple[PatternVariable, ...]
+    """In the order of the pattern."""
+    skip: tuple[str, str | None]
+    """Where the search goes on: NEXT ROW or PAST LAST ROW, or FIRST or LAST of a variable."""
+    window_ms: int | None
+    """The time from the first row to the last one; None: any."""
+    reads: tuple[MatchRead, ...]
+    measures: tuple[BoundExpression, ...]
+    """The results behind the columns of `partition_by`; their columns are the numbers of `reads`."""
+    names: tuple[str, ...]
+
+    @property
+    def row_type(self) -> RowType:
+        rows = self.input.row_type
+        keys = [rows.types[each] for each in self.partition_by]
+        return row_type(self.names, [*keys, *(each.type for each in self.measures)])
 
 
 class Unnest(SingleInput, frozen=True):

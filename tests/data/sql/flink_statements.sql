@@ -442,6 +442,181 @@ EXECUTE STATEMENT SET BEGIN INSERT INTO names SELECT name, 1 FROM people; INSERT
 -- statement_set_read
 SELECT name, n FROM names UNION ALL SELECT item, CAST(id AS INT) FROM sums WHERE id > 50;
 
+-- create_ticks
+CREATE TABLE ticks (
+    id INT, symbol STRING, price INT, tax DECIMAL(6, 2), weight DOUBLE, kind STRING, at_time TIMESTAMP(3),
+    WATERMARK FOR at_time AS at_time - INTERVAL '1' SECOND
+) WITH ('connector' = 'filesystem', 'format' = 'json', 'path' = '{files}/ticks.json');
+
+-- match_falls
+SELECT * FROM ticks MATCH_RECOGNIZE (
+    PARTITION BY symbol ORDER BY at_time
+    MEASURES FIRST_ROW.at_time AS begins, LAST(DOWN.at_time) AS bottom, LAST(UP.at_time) AS ends
+    ONE ROW PER MATCH AFTER MATCH SKIP TO LAST UP
+    PATTERN (FIRST_ROW DOWN+ UP)
+    DEFINE
+        DOWN AS (LAST(DOWN.price, 1) IS NULL AND DOWN.price < FIRST_ROW.price) OR DOWN.price < LAST(DOWN.price, 1),
+        UP AS UP.price > LAST(DOWN.price)
+) AS m;
+
+-- match_averages
+SELECT * FROM ticks MATCH_RECOGNIZE (
+    PARTITION BY symbol ORDER BY at_time
+    MEASURES FIRST(A.at_time) AS begins, LAST(A.at_time) AS ends, AVG(A.price) AS mean
+    ONE ROW PER MATCH AFTER MATCH SKIP PAST LAST ROW
+    PATTERN (A+ B)
+    DEFINE A AS AVG(A.price) < 14
+) AS m;
+
+-- match_aggregates
+SELECT * FROM ticks MATCH_RECOGNIZE (
+    PARTITION BY symbol ORDER BY at_time
+    MEASURES COUNT(*) AS n, COUNT(A.price) AS c, SUM(A.price) AS s, AVG(A.tax) AS mean, SUM(A.tax * 2) AS taxes,
+        MIN(A.weight) AS least, MAX(A.kind) AS most, SUM(price) AS total, SUM(B.price) AS maybe, AVG(A.weight) AS w
+    AFTER MATCH SKIP PAST LAST ROW
+    PATTERN (A{2} B? C)
+    DEFINE A AS A.kind <> 'c', B AS B.kind = 'c' AND B.price > 12, C AS C.price IS NOT NULL
+) AS m;
+
+-- match_navigation
+SELECT * FROM ticks MATCH_RECOGNIZE (
+    PARTITION BY symbol ORDER BY at_time
+    MEASURES FIRST(A.id) AS a, FIRST(A.id, 1) AS b, LAST(A.id, 1) AS c, LAST(A.id, 9) AS d, A.id + B.id AS e, id AS f,
+        UPPER(B.kind) AS g, FIRST(A.price + A.id, 1) AS h, MATCH_ROWTIME() AS t
+    AFTER MATCH SKIP TO NEXT ROW
+    PATTERN (A{2,} B)
+    DEFINE A AS A.kind <> 'c', B AS B.kind = 'c'
+) AS m;
+
+-- match_star
+SELECT * FROM ticks MATCH_RECOGNIZE (
+    PARTITION BY symbol ORDER BY at_time
+    MEASURES A.id AS a, COUNT(B.id) AS n, C.id AS c
+    AFTER MATCH SKIP TO NEXT ROW PATTERN (A B* C)
+    DEFINE A AS A.kind = 'a', B AS B.price < 15, C AS C.price > 12
+) AS m;
+
+-- match_star_reluctant
+SELECT * FROM ticks MATCH_RECOGNIZE (
+    PARTITION BY symbol ORDER BY at_time
+    MEASURES A.id AS a, COUNT(B.id) AS n, C.id AS c
+    AFTER MATCH SKIP TO NEXT ROW PATTERN (A B*? C)
+    DEFINE A AS A.kind = 'a', B AS B.price < 15, C AS C.price > 12
+) AS m;
+
+-- match_plus_reluctant_at_end
+SELECT * FROM ticks MATCH_RECOGNIZE (
+    PARTITION BY symbol ORDER BY at_time
+    MEASURES A.id AS a, LAST(B.id) AS b
+    AFTER MATCH SKIP PAST LAST ROW PATTERN (A B+?)
+    DEFINE A AS A.kind = 'a', B AS B.kind = 'b'
+) AS m;
+
+-- match_times
+SELECT * FROM ticks MATCH_RECOGNIZE (
+    PARTITION BY symbol ORDER BY at_time
+    MEASURES FIRST(A.id) AS a, LAST(A.id) AS b, B.id AS c
+    AFTER MATCH SKIP TO NEXT ROW PATTERN (A{2} B)
+    DEFINE A AS A.price >= 11, B AS B.price >= LAST(A.price)
+) AS m;
+
+-- match_times_up_to
+SELECT * FROM ticks MATCH_RECOGNIZE (
+    PARTITION BY symbol ORDER BY at_time
+    MEASURES A.id AS a, COUNT(B.id) AS n, C.id AS c
+    AFTER MATCH SKIP TO NEXT ROW PATTERN (A B{1,2} C)
+    DEFINE B AS B.kind = 'b', C AS C.kind = 'c'
+) AS m;
+
+-- match_times_range_reluctant
+SELECT * FROM ticks MATCH_RECOGNIZE (
+    PARTITION BY symbol ORDER BY at_time
+    MEASURES A.id AS a, COUNT(B.id) AS n, C.id AS c
+    AFTER MATCH SKIP TO NEXT ROW PATTERN (A B{1,3}? C)
+    DEFINE B AS B.price > 10, C AS C.price > 11
+) AS m;
+
+-- match_optional
+SELECT * FROM ticks MATCH_RECOGNIZE (
+    PARTITION BY symbol ORDER BY at_time
+    MEASURES A.id AS a, B.id AS b, C.id AS c
+    AFTER MATCH SKIP TO NEXT ROW PATTERN (A B? C)
+    DEFINE A AS A.kind = 'a', B AS B.kind = 'b', C AS C.kind = 'b' OR C.kind = 'c'
+) AS m;
+
+-- match_skip_to_first
+SELECT * FROM ticks MATCH_RECOGNIZE (
+    PARTITION BY symbol ORDER BY at_time
+    MEASURES A.id AS a, FIRST(B.id) AS b, C.id AS c
+    AFTER MATCH SKIP TO FIRST B PATTERN (A B+ C)
+    DEFINE B AS B.price > 11, C AS C.price < 14
+) AS m;
+
+-- match_skip_to_last
+SELECT * FROM ticks MATCH_RECOGNIZE (
+    PARTITION BY symbol ORDER BY at_time
+    MEASURES A.id AS a, LAST(B.id) AS b, C.id AS c
+    AFTER MATCH SKIP TO LAST B PATTERN (A B+ C)
+    DEFINE B AS B.price > 11, C AS C.price < 14
+) AS m;
+
+-- match_within
+SELECT * FROM ticks MATCH_RECOGNIZE (
+    PARTITION BY symbol ORDER BY at_time
+    MEASURES A.id AS a, C.id AS c
+    AFTER MATCH SKIP PAST LAST ROW PATTERN (A B*? C) WITHIN INTERVAL '8' SECOND
+    DEFINE A AS A.kind = 'a', C AS C.kind = 'a'
+) AS m;
+
+-- match_without_partition
+SELECT * FROM ticks MATCH_RECOGNIZE (
+    ORDER BY at_time MEASURES A.symbol AS a, B.symbol AS b, B.id AS i
+    AFTER MATCH SKIP PAST LAST ROW PATTERN (A B)
+    DEFINE A AS A.id < 60 AND A.kind = 'a', B AS B.id < 60 AND B.price > A.price
+) AS m;
+
+-- match_ties
+SELECT * FROM ticks MATCH_RECOGNIZE (
+    PARTITION BY symbol ORDER BY at_time, price
+    MEASURES A.price AS a, B.price AS b, C.price AS c
+    AFTER MATCH SKIP PAST LAST ROW PATTERN (A B C)
+    DEFINE A AS A.symbol = 'TIE', B AS B.price > A.price, C AS C.price > B.price
+) AS m;
+
+-- match_sums_in_define
+SELECT * FROM ticks MATCH_RECOGNIZE (
+    PARTITION BY symbol ORDER BY at_time
+    MEASURES COUNT(A.id) AS n, SUM(A.price) AS s, B.id AS b
+    AFTER MATCH SKIP PAST LAST ROW PATTERN (A+ B)
+    DEFINE A AS SUM(A.price) < 60 AND COUNT(A.id) <= 4, B AS B.price > FIRST(A.price) OR B.price IS NULL
+) AS m;
+
+-- match_undefined
+SELECT * FROM ticks MATCH_RECOGNIZE (
+    PARTITION BY symbol ORDER BY at_time
+    MEASURES A.id AS a, B.id AS b
+    PATTERN (A B) DEFINE B AS B.price > A.price
+) AS m;
+
+-- match_expressions
+SELECT * FROM ticks MATCH_RECOGNIZE (
+    PARTITION BY symbol ORDER BY at_time
+    MEASURES A.id AS a, B.id AS b, CASE WHEN B.price > 14 THEN 'high' ELSE 'low' END AS h
+    AFTER MATCH SKIP TO NEXT ROW PATTERN (A B)
+    DEFINE B AS B.price * 2 > A.price + 12 AND CHAR_LENGTH(B.symbol) = CHAR_LENGTH(A.symbol) AND B.weight >= A.weight
+) AS m;
+
+-- create_ticks_matched
+CREATE TEMPORARY VIEW ticks_matched AS
+SELECT * FROM ticks MATCH_RECOGNIZE (
+    PARTITION BY symbol ORDER BY at_time
+    MEASURES A.id AS a, MATCH_ROWTIME() AS rt
+    AFTER MATCH SKIP TO NEXT ROW PATTERN (A B) DEFINE B AS B.price > A.price
+);
+
+-- match_then_windows
+SELECT window_start, COUNT(*) AS n FROM TABLE(TUMBLE(TABLE ticks_matched, DESCRIPTOR(rt), INTERVAL '30' SECOND)) GROUP BY window_start, window_end;
+
 -- create_database
 CREATE DATABASE IF NOT EXISTS shop COMMENT 'of tests' WITH ('k' = 'v');
 

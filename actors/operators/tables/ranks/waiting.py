@@ -78,13 +78,19 @@ class WaitingOperator(TableOperator[Factory]):
         if self.context.is_batch:
             if timestamp == MAX_TIMESTAMP:
                 self.end_keys()
-        elif self._earliest <= timestamp:
-            self._process_until(timestamp)
+        else:
+            if self._earliest <= timestamp:
+                self._process_until(timestamp)
+            self.advance(timestamp)
         super().on_watermark(timestamp)
+
+    def advance(self, time: int) -> None:
+        """All rows up to this time have been processed."""
 
     def end_keys(self) -> None:
         if self.context.is_batch:
             self._process_until(int(MAX_TIMESTAMP))
+            self.advance(int(MAX_TIMESTAMP))
 
     def _process_until(self, time: int) -> None:
         _, slots = self._waiting.of_keys(distinct(self._waiting.live_keys()))
