@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from flinkray.errors import InvalidProgramError, did_you_mean
 from flinkray.tables.api.expression import Expression
+from flinkray.tables.binding.constants import type_of
 from flinkray.tables.binding.context import Context
-from flinkray.tables.binding.types import type_of
 from flinkray.tables.catalog import Catalog
 from flinkray.tables.functions.registry import FUNCTIONS
 from flinkray.tables.functions.signatures import FunctionKind
