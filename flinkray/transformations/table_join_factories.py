@@ -21,6 +21,8 @@ class RegularJoinFactory(TableFactory, frozen=True, kw_only=True):
     """Columns of each input by which changes find the row that they replace; None: by all of them."""
     input_ttls_ms: tuple[int, int] = (0, 0)
     """Rows of an input that were not written for so long are forgotten; 0: never."""
+    nulls_equal: tuple[int, ...] = ()
+    """The places of those keys of which a NULL is equal to another one; other keys with a NULL match nothing."""
     inputs = 2
 
 

@@ -15,8 +15,6 @@ from tests.support.jobs import environment
 from tests.support.whole_jobs import rows_of
 
 REFUSED = {
-    "scalar_query_correlated": "a query in an expression cannot be executed yet",
-    "lateral_query": "this kind of join cannot be executed yet",
 }
 """What is refused, and in which words. One that works is taken out."""
 _KIND = "row_kind"

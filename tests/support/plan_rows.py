@@ -62,6 +62,10 @@ def value_of(expression: BoundExpression, row: Row, outer: tuple[Row, ...], tabl
             return value(operand) is True
         case Call(function="IS NOT NULL", arguments=(operand,)):
             return value(operand) is not None
+        case Call(function="IS NOT FALSE", arguments=(operand,)):
+            return value(operand) is not False
+        case Call(function="IS NOT DISTINCT FROM", arguments=(left, right)):
+            return bool(value(left) == value(right))
         case Call(function="CAST", arguments=(operand,)):
             return value(operand)
         case Call(function="COALESCE", arguments=arguments):
@@ -94,8 +98,18 @@ def _subquery(subquery: Subquery, operands: list[Any], outer: tuple[Row, ...], t
     if subquery.kind == "SCALAR":
         assert len(rows) < 2
         return rows[0][0] if rows else None
-    assert subquery.kind == "IN"
-    return _contains([row[0] for row in rows], operands[0])
+    if subquery.kind == "IN":
+        found = [_equal(row, operands) for row in rows]
+        return True if True in found else None if None in found else False
+    operator, quantifier = subquery.kind.split()
+    found = [None if None in (row[0], operands[0]) else _COMPARISONS[operator](operands[0], row[0]) for row in rows]
+    decisive = quantifier == "ANY"
+    return decisive if decisive in found else None if None in found else not decisive
+
+
+def _equal(row: Row, operands: list[Any]) -> bool | None:
+    found = [None if None in pair else pair[0] == pair[1] for pair in zip(row, operands, strict=True)]
+    return False if False in found else None if None in found else True
 
 
 def rows_of(plan: Plan, tables: Tables, outer: tuple[Row, ...] = ()) -> list[Row]:
@@ -163,7 +177,8 @@ def _set_operation(plan: nodes.SetOperation, left: list[Row], right: list[Row]) 
 
 def _join(plan: nodes.Join, left: list[Row], right: list[Row], value: Value) -> Iterator[Row]:
     def pairs(row: Row, other: Row) -> bool | None:
-        found = [None if row[a] is None or other[b] is None else row[a] == other[b] for a, b in plan.keys]
+        found = [None if row[a] is None or other[b] is None else row[a] == other[b] for a, b in plan.strict_keys]
+        found += [row[plan.keys[place][0]] == other[plan.keys[place][1]] for place in plan.nulls_equal]
         found += [] if plan.condition is None else [value(plan.condition, row + other)]
         return False if False in found else None if None in found else True
 

@@ -21,11 +21,12 @@ from flinkray.tables.plans.expressions import (
     Column,
     Frame,
     FrameBound,
+    OuterColumn,
     Plan,
     WindowCall,
     columns_of,
-    outer_columns_of,
 )
+from flinkray.tables.plans.rules.rewriting import with_outer_columns
 from flinkray.tables.syntax import expressions as syntax
 from flinkray.tables.syntax.nodes import Node
 from flinkray.tables.types.logical import BIGINT, LogicalType
@@ -96,9 +97,18 @@ class OutputBinder(ExpressionBinder):
     def plan(self, query: syntax.Query) -> Plan:
         """A query in an expression."""
         plan = super().plan(query)
-        if self.grouping is not None and outer_columns_of(plan):
-            self.context.fail(query, "a subquery beside aggregates cannot have columns of the query around it")
-        return plan
+        if self.grouping is None:
+            return plan
+        return with_outer_columns(plan, lambda each, level: self._of_group(each, query) if level == 1 else each)
+
+    def _of_group(self, column: OuterColumn, query: syntax.Query) -> OuterColumn:
+        """A column of the rows that are grouped, as one of the groups."""
+        assert self.grouping is not None
+        key = self.grouping.key(Column(column.type, column.index))
+        if key is None:
+            names = [each.name for each in self.scope.columns if each.index == column.index]
+            self.context.fail(query, f"it reads {names[0]!r} of the query around it, which is not in GROUP BY")
+        return OuterColumn(key.type, key.index, column.level)
 
     # -- aggregates
 

@@ -70,6 +70,7 @@ def joined(plan: Join, lowering: Lowering, before: bool) -> Transformation:
         condition=plan.condition,
         unique=(_unique(plan, 0), _unique(plan, 1)),
         input_ttls_ms=(ttls[0], ttls[1]),
+        nulls_equal=plan.nulls_equal,
     )
     keys = [[pair[side] for pair in plan.keys] for side in (0, 1)]
     return lowering.operator("Join", _description(plan), plan, factory, keys, before)
@@ -78,6 +79,8 @@ def joined(plan: Join, lowering: Lowering, before: bool) -> Transformation:
 def _interval(plan: Join, lowering: Lowering, before: bool) -> Transformation | None:
     """The join as one of rows near each other in time; None: it is none, or rows are updated."""
     bounds = interval_bounds(plan)
+    if bounds is not None and plan.nulls_equal:
+        return _interval(with_strict_keys(plan), lowering, before)
     takes = lowering.input_changes(plan, before)
     if bounds is None or not all(each.is_insert_only for each in takes):
         return None
@@ -97,6 +100,22 @@ def _interval(plan: Join, lowering: Lowering, before: bool) -> Transformation | 
     )
     keys = [[pair[side] for pair in plan.keys] for side in (0, 1)]
     return lowering.operator("IntervalJoin", _description(plan), plan, factory, keys, before)
+
+
+def with_strict_keys(plan: Join) -> Join:
+    """The join with a condition for each key of which a NULL may be equal to another one."""
+    width, lefts, rights = len(plan.left.row_type.fields), plan.left.row_type.types, plan.right.row_type.types
+    pairs = [plan.keys[place] for place in plan.nulls_equal]
+    conditions = [
+        Call(
+            BOOLEAN.not_null(),
+            "IS NOT DISTINCT FROM",
+            (Column(lefts[left], left), Column(rights[right], right + width)),
+        )
+        for left, right in pairs
+    ]
+    condition = conjunction((*conjuncts(plan.condition), *conditions))
+    return replace(plan, keys=plan.strict_keys, condition=condition, nulls_equal=())
 
 
 def as_of(plan: TemporalJoin, lowering: Lowering, before: bool) -> Transformation:
@@ -238,7 +257,12 @@ def combined(plan: SetOperation, lowering: Lowering, before: bool) -> Transforma
 
 def _description(plan: Join | TemporalJoin) -> str:
     lefts, rights = plan.left.row_type.names, plan.right.row_type.names
-    conditions = [f"{lefts[left]} = {rights[right]}" for left, right in plan.keys]
+    nulls_equal = plan.nulls_equal if isinstance(plan, Join) else ()
+    operators = ["IS NOT DISTINCT FROM" if place in nulls_equal else "=" for place in range(len(plan.keys))]
+    conditions = [
+        f"{lefts[left]} {operator} {rights[right]}"
+        for operator, (left, right) in zip(operators, plan.keys, strict=True)
+    ]
     if plan.condition is not None:
         conditions.append(expression_text(plan.condition, [*lefts, *rights]))
     return f"{plan.kind} ON {' AND '.join(conditions) or 'TRUE'}"

@@ -13,6 +13,7 @@ from flinkray.tables.lowering.windows import by_window, windowed
 from flinkray.tables.plans.expressions import OuterColumn, Plan, Subquery, expressions_of, walk
 from flinkray.tables.plans.nodes import (
     Aggregate,
+    Correlate,
     Deduplicate,
     Expand,
     Filter,
@@ -98,6 +99,9 @@ _OF_CHANGES = (
 
 
 def _refuse_subqueries(plan: Plan) -> None:
-    """Raise where an expression of a node asks a query, or for columns of the query around."""
-    if any(isinstance(each, OuterColumn | Subquery) for found in expressions_of(plan) for each in walk(found)):
-        raise Unexecutable(plan)
+    """Raise where a node, or an expression of it, asks a query, or for columns of the query around."""
+    if isinstance(plan, Correlate):
+        raise Unexecutable(plan, plan.why_not)
+    for each in (each for found in expressions_of(plan) for each in walk(found)):
+        if isinstance(each, OuterColumn | Subquery):
+            raise Unexecutable(plan, each.why_not if isinstance(each, Subquery) else "")

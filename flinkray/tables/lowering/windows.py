@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from flinkray.tables.lowering.contract import Lowering, Unexecutable
+from flinkray.tables.lowering.joins import with_strict_keys
 from flinkray.tables.lowering.ranks import check_order
 from flinkray.tables.lowering.times import beside, is_proctime
 from flinkray.tables.lowering.window_aggregates import window_aggregate
@@ -92,6 +93,7 @@ def window_join(plan: Join, lowering: Lowering, before: bool) -> Transformation:
     """Pairs of rows of the same window."""
     if plan.is_null_aware:
         raise Unexecutable(plan, "in windows, write NOT EXISTS instead of NOT IN")
+    plan = with_strict_keys(plan)
     left, right = _windows(plan, 0), _windows(plan, 1)
     factory = WindowJoinFactory(
         input_rows=(plan.left.row_type, plan.right.row_type),

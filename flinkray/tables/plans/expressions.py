@@ -83,6 +83,8 @@ class Subquery(BoundExpression, frozen=True):
     kind: str
     plan: Plan
     operands: tuple[BoundExpression, ...] = ()
+    why_not: str = ""
+    """Why it stays in a plan that rules have been applied to, and the way out; "": nobody knows."""
 
 
 class SortKey(Struct, frozen=True):

@@ -29,7 +29,7 @@ def interval_bounds(plan: Join) -> IntervalBounds | None:
     both sides; None: there is none, or the join is none of an interval."""
     if plan.kind in ("SEMI", "ANTI"):
         return None
-    for left, right in dict.fromkeys((*_compared(plan), *plan.keys)):
+    for left, right in dict.fromkeys((*_compared(plan), *plan.strict_keys)):
         found = _bounds(plan, left, right)
         if found is not None:
             return found
@@ -41,7 +41,7 @@ def _bounds(plan: Join, left: int, right: int) -> IntervalBounds | None:
     if attribute is None or attribute is not _attribute(plan.right.row_type.types[right]):
         return None
     # Of times that are equal the key says so.
-    lowest, highest = ([0], [0]) if (left, right) in plan.keys else ([], [])
+    lowest, highest = ([0], [0]) if (left, right) in plan.strict_keys else ([], [])
     rest: list[BoundExpression] = []
     for each in _conditions(plan):
         found = _difference(each, len(plan.left.row_type.fields))

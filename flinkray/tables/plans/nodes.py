@@ -373,6 +373,13 @@ class Join(Joining, frozen=True):
     ttls_ms: tuple[Millis | None, ...] = ()
     """How long rows of each input are kept; None, or nothing at all: as long as the program says."""
     is_null_aware: bool = False
+    nulls_equal: tuple[int, ...] = ()
+    """The places of those keys of which a NULL is equal to another one: `IS NOT DISTINCT FROM`."""
+
+    @property
+    def strict_keys(self) -> tuple[tuple[int, int], ...]:
+        """The keys of which a NULL is equal to nothing."""
+        return tuple(pair for place, pair in enumerate(self.keys) if place not in self.nulls_equal)
 
 
 class TemporalJoin(Joining, frozen=True):
@@ -387,6 +394,9 @@ class TemporalJoin(Joining, frozen=True):
 
 class Correlate(Joining, frozen=True):
     """For each row of the left the rows of the right, which reads the left row as `OuterColumn`s."""
+
+    why_not: str = ""
+    """As of a `Subquery`."""
 
     @property
     def levels(self) -> tuple[int, ...]:

@@ -96,7 +96,7 @@ def is_window_join(plan: Join) -> bool:
     left, right = window_columns(plan.left), window_columns(plan.right)
     if left is None or right is None or left.windows != right.windows:
         return False
-    return {(left.start, right.start), (left.end, right.end)} <= set(plan.keys)
+    return {(left.start, right.start), (left.end, right.end)} <= set(plan.strict_keys)
 
 
 def is_window_rank(plan: Rank | Deduplicate) -> bool:

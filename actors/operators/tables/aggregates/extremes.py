@@ -206,7 +206,7 @@ class RetractableExtremes(ValueSets):
         rows = taken.rows
         groups = rows.groups
         of_rows = self.numbers_of(groups[rows.places], taken.batch)
-        last, numbers, _, after = self.count(of_rows, rows.weights)
+        first, numbers, _, after = self.count(of_rows, rows.weights)
         best = self._best[groups]
         has_one = np.flatnonzero(best != _NONE)
         is_lost = np.zeros(len(groups), np.bool_)
@@ -214,7 +214,7 @@ class RetractableExtremes(ValueSets):
         lost = np.flatnonzero(is_lost)
         of_lost, left = self.of_groups(groups[lost])
         stays, comes = has_one[~is_lost[has_one]], after > 0
-        places = np.concatenate([lost[of_lost], stays, rows.places[last][comes]])
+        places = np.concatenate([lost[of_lost], stays, rows.places[first][comes]])
         candidates = np.concatenate([left, best[stays], numbers[comes]])
         found = best_rows(places, order_numbers(self.take(candidates).column(0)), len(groups), self._is_max)
         self._best[groups] = np.where(found == _NONE, _NONE, np.append(candidates, _NONE)[found])

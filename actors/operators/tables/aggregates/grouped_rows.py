@@ -80,3 +80,11 @@ def last_rows(numbers: Ids, scratch: Ids) -> Ids:
     scratch[numbers] = rows
     found: Ids = np.flatnonzero(scratch[numbers] == rows)
     return found
+
+
+def first_rows(numbers: Ids, scratch: Ids) -> Ids:
+    """As `last_rows`, the first row with each number."""
+    rows = np.arange(len(numbers))
+    scratch[numbers[::-1]] = rows[::-1]
+    found: Ids = np.flatnonzero(scratch[numbers] == rows)
+    return found

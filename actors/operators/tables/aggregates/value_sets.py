@@ -12,7 +12,7 @@ from actors.columns.take import take
 from actors.keys.index import Ids, KeyIndex
 from actors.operators.tables.aggregates.arguments import Taken
 from actors.operators.tables.aggregates.group_state import Captured, Columns, GroupState
-from actors.operators.tables.aggregates.grouped_rows import Flags, last_rows
+from actors.operators.tables.aggregates.grouped_rows import Flags, first_rows
 from actors.operators.tables.rows.key_lists import KeyLists
 from actors.operators.tables.rows.stored_columns import StoredColumns, taken_of
 from actors.operators.windows.base.compaction import has_doubled
@@ -84,9 +84,9 @@ class ValueSets(GroupState):
             numbers: of the value of each row.
             weights: 1 for a row that is added, -1 for one that is taken back; None: all are added.
         Returns:
-            The last row of each value, its number, how often it was there before, and how often it is now.
+            The first row of each value, ascending, its number, how often it was there before, and how often it is now.
         """
-        rows = last_rows(numbers, self._scratch)
+        rows = first_rows(numbers, self._scratch)
         found = numbers[rows]
         self._scratch[found] = np.arange(len(found))
         changes = np.bincount(self._scratch[numbers], weights, len(found)).astype(np.int64)

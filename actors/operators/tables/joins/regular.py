@@ -45,7 +45,9 @@ class RegularJoinOperator(TableOperator[RegularJoinFactory]):
                 self.input_schemas, factory.unique, factory.takes, self._is_tracked, strict=True
             )
         )
-        self._key_columns = tuple([pair[side] for pair in factory.keys] for side in (0, 1))
+        matched = [pair for place, pair in enumerate(factory.keys) if place not in factory.nulls_equal]
+        self._matched = tuple([pair[side] for pair in matched] for side in (0, 1))
+        """The key columns of each side of which a NULL matches nothing."""
 
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)
@@ -59,7 +61,7 @@ class RegularJoinOperator(TableOperator[RegularJoinFactory]):
 
     def process_rows(self, rows: pa.RecordBatch, keys: Ids, kinds: Kinds | None, input_index: int) -> None:
         self._expire()
-        is_null = any_null(rows, self._key_columns[input_index])
+        is_null = any_null(rows, self._matched[input_index])
         if is_null is not None and not self._keeps_null_keys(input_index):
             kept = np.flatnonzero(~is_null)
             rows, keys, kinds = take(rows, from_numpy(kept)), keys[kept], None if kinds is None else kinds[kept]
@@ -87,7 +89,7 @@ class RegularJoinOperator(TableOperator[RegularJoinFactory]):
         """Gives the pairs of rows, counts them, and gives rows by themselves; the slots of partners whose count has
         changed."""
         other = self._sides[1 - input_index]
-        is_null = any_null(changed.rows, self._key_columns[input_index])
+        is_null = any_null(changed.rows, self._matched[input_index])
         partners = Partners(changed.keys, None if is_null is None else ~is_null, other.store)
         own = _OwnRows(changed, self._sides[input_index])
         touched = (

@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from flinkray.tables.plans.expressions import BoundExpression, Column, Plan, Subquery, rewritten
+from flinkray.tables.plans.expressions import BoundExpression, Column, OuterColumn, Plan, Subquery, rewritten
 from flinkray.tables.types.logical import RowType
 
 
@@ -22,6 +22,29 @@ def bottom_up(plan: Plan, change: Callable[[Plan], Plan]) -> Plan:
         return replace(each, plan=bottom_up(each.plan, change)) if isinstance(each, Subquery) else each
 
     return change(with_expressions(plan, lambda each: rewritten(each, in_subquery)))
+
+
+def with_outer_columns(plan: Plan, change: Callable[[OuterColumn, int], BoundExpression], depth: int = 0) -> Plan:
+    """The plan with `change` made to the columns of queries around it that it reads, wherever it does.
+
+    Args:
+        change: takes the column, and how many levels around the plan it is of, from 1.
+        depth: how many levels deeper than the plan this part of it is.
+    """
+    inputs = tuple(
+        with_outer_columns(each, change, depth + more) for each, more in zip(plan.inputs, plan.levels, strict=True)
+    )
+
+    def changed(each: BoundExpression) -> BoundExpression:
+        if isinstance(each, OuterColumn) and each.level > depth:
+            return change(each, each.level - depth)
+        if isinstance(each, Subquery):
+            return replace(each, plan=with_outer_columns(each.plan, change, depth + 1))
+        return each
+
+    if any(new is not old for new, old in zip(inputs, plan.inputs, strict=True)):
+        plan = plan.with_inputs(inputs)
+    return with_expressions(plan, lambda each: rewritten(each, changed))
 
 
 def with_expressions(plan: Plan, change: Callable[[BoundExpression], BoundExpression]) -> Plan:

@@ -86,6 +86,31 @@ SELECT a, b FROM t ORDER BY c, b, a LIMIT 0
 SELECT x.a, y.b FROM t AS x JOIN t AS y ON x.a = y.b AND x.b = y.a JOIN u ON u.a = y.a WHERE x.c <> y.c
 SELECT v.e FROM (VALUES (1, 'p'), (2, 'q')) AS v (d, e) JOIN u ON u.d = v.d
 WITH w AS (SELECT a, COUNT(*) AS n FROM t GROUP BY a) SELECT x.a, y.n FROM w AS x JOIN w AS y ON x.a = y.n
+SELECT a, (SELECT MAX(d) FROM u WHERE u.a = t.a), (SELECT COUNT(*) + t.b FROM u WHERE u.a = t.a) FROM t
+SELECT a, (SELECT COUNT(d) FROM u WHERE u.a = t.a AND d < b) FROM t WHERE b >= (SELECT MIN(d) FROM u WHERE u.d <> t.a)
+SELECT a, b IN (SELECT d FROM u WHERE u.a = t.a), b NOT IN (SELECT a FROM u), (a, b) IN (SELECT a, d FROM u) FROM t
+SELECT a, b > ALL (SELECT d FROM u WHERE u.a = t.a), b <= ANY (SELECT d FROM u), b <> ANY (SELECT a FROM u) FROM t
+SELECT a, b = ALL (SELECT d FROM u WHERE u.a <> t.a), b < ALL (SELECT d FROM v), b >= ANY (SELECT d FROM v) FROM t
+SELECT a FROM t WHERE NOT (b IN (SELECT d FROM u WHERE u.a = t.a) AND a < 2) OR EXISTS (SELECT 1 FROM v WHERE d = t.b)
+SELECT c, SUM(a) FROM t GROUP BY c HAVING SUM(a) > (SELECT COUNT(*) FROM v WHERE v.e = 'p' OR t.c = v.e)
+SELECT a, SUM((SELECT MAX(d) FROM u WHERE u.a = t.a)), (SELECT MIN(d) FROM u WHERE u.a < t.a) FROM t GROUP BY a
+SELECT t.a, l.s FROM t LEFT JOIN LATERAL (SELECT u.d + t.b AS s FROM u WHERE u.a = t.a) AS l ON TRUE
+SELECT t.a, l.d FROM t, LATERAL (SELECT d FROM u WHERE u.a = t.a ORDER BY d DESC LIMIT 2) AS l
+SELECT t.a, l.m FROM t LEFT JOIN LATERAL (SELECT MAX(a) AS m, d FROM u WHERE u.a >= t.b GROUP BY d) AS l ON TRUE
+SELECT t.a, l.m FROM t, LATERAL (SELECT MAX(d) AS m FROM u WHERE u.a = t.b HAVING COUNT(*) > 1) AS l
+SELECT a, (SELECT COUNT(*) FROM u WHERE EXISTS (SELECT 1 FROM v WHERE v.d = u.d AND v.d < t.b)) FROM t
+SELECT a, (SELECT MAX(d) FROM u WHERE u.a = t.a AND u.d > (SELECT MIN(d) FROM v WHERE v.d <> t.b)) FROM t
+SELECT a, (SELECT COUNT(*) FROM u LEFT JOIN v ON u.d = v.d AND v.d > t.a WHERE u.a = t.b) FROM t
+SELECT a, (SELECT COUNT(e) FROM u RIGHT JOIN v ON u.d = v.d AND u.a = t.a) FROM t
+SELECT a, (SELECT SUM(v.d) FROM u FULL JOIN v ON u.d = v.d AND v.d > t.b) FROM t
+SELECT a, (SELECT COUNT(*) FROM (SELECT a FROM u WHERE d = t.b UNION SELECT d FROM v WHERE d <> t.a) AS q) FROM t
+SELECT a, (SELECT MAX(x) FROM (VALUES (t.a), (t.b)) AS q(x)), (SELECT t.a + 1) FROM t
+SELECT a FROM t WHERE b NOT IN (SELECT MAX(d) FROM u WHERE u.a = t.a) OR EXISTS (SELECT SUM(d) FROM u WHERE u.a < t.a)
+SELECT a FROM t WHERE EXISTS (SELECT 1 FROM u WHERE u.a = t.a AND u.d NOT IN (SELECT d FROM v WHERE v.d > t.b))
+SELECT a, (SELECT s FROM (SELECT d, SUM(a) OVER (PARTITION BY d) AS s FROM u WHERE a > b) ORDER BY s, d LIMIT 1) FROM t
+SELECT t.a, u.d FROM t LEFT JOIN u ON t.a = u.a AND u.d IN (SELECT d FROM v) AND t.b > (SELECT MIN(d) FROM v)
+SELECT t.a, u.d FROM t JOIN u ON t.a IS NOT DISTINCT FROM u.a AND t.b < (SELECT COUNT(*) FROM v WHERE v.d <= u.d)
+SELECT t.a, u.d FROM t FULL JOIN u ON t.a IS NOT DISTINCT FROM u.a
 """.strip().splitlines()
 NUMBERS = st.none() | st.integers(0, 3)
 T = st.lists(st.tuples(NUMBERS, NUMBERS, st.sampled_from(["x", "y", None])), max_size=7)

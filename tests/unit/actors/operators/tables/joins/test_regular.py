@@ -151,6 +151,14 @@ def test_updates_by_key_need_no_row_as_it_was(kind: str, before: bool, condition
 
 
 @pytest.mark.parametrize("kind", ["INNER", "FULL", "ANTI"])
+def test_a_null_is_equal_to_another_one_of_the_keys_that_say_so(kind: str) -> None:
+    lefts, rights = random_table_changes(8, 60, left_row), random_table_changes(9, 60, right_row)
+    found = joined(factory(kind, nulls_equal=(0,)), lefts, rights, 8)
+    matches = lambda left, right: left[1] == right[0]  # noqa: E731
+    assert fold(found) == expected(kind, fold(lefts).elements(), fold(rights).elements(), matches)
+
+
+@pytest.mark.parametrize("kind", ["INNER", "FULL", "ANTI"])
 def test_joins_without_keys_look_at_all_pairs(kind: str) -> None:
     lefts, rights = random_table_changes(1, 40, left_row), random_table_changes(2, 40, right_row)
     made = factory(kind, UNEQUAL, keys=())
