@@ -1,7 +1,9 @@
-"""What Flink 2.3 answers to the statements of `tests/data/sql/flink_statements.sql`, kept in `flink_answers.json`.
+"""What Flink 2.3 answers to statements of tests/data/sql.
 
-The answer of a query is the rows that are left in the end, that of another statement its rows in their order.
-Statements that write rows have none; nor has one that Flink refuses.
+`flink_statements.sql` has those in the shapes of its SQL pages, with `flink_answers.json`, and `flink_suites.sql` those
+in the shapes of its test suites, with `flink_suites_answers.json`. The answer of a query is the rows that are left in
+the end, that of another statement its rows in their order. Statements that write rows have none; nor has one that Flink
+refuses.
 
     python -m tests.support.flink_statements
 
@@ -22,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 DATA = Path(__file__).resolve().parent.parent / "data" / "sql"
-ANSWERS = DATA / "flink_answers.json"
+ANSWERS = {"flink_statements.sql": DATA / "flink_answers.json", "flink_suites.sql": DATA / "flink_suites_answers.json"}
 
 
 def named_statements(file: str) -> dict[str, str]:
@@ -34,15 +36,15 @@ def named_statements(file: str) -> dict[str, str]:
     return {name: text for name, text in found.items() if text}
 
 
-def flink_statements(out: Path) -> dict[str, str]:
+def flink_statements(out: Path, file: str = "flink_statements.sql") -> dict[str, str]:
     """The statements in their order, whose tables are files of tests/data/sql/files, or go into files below `out`."""
-    statements = named_statements("flink_statements.sql")
+    statements = named_statements(file)
     files = str(DATA / "files")
     return {name: sql.replace("{files}", files).replace("{out}", str(out)) for name, sql in statements.items()}
 
 
 def is_query(sql: str) -> bool:
-    return sql.startswith(("SELECT", "WITH", "VALUES"))
+    return sql.startswith(("SELECT", "WITH", "VALUES", "("))
 
 
 def is_insert(sql: str) -> bool:
@@ -87,9 +89,15 @@ def _ask() -> None:
     environment.get_config().set_local_timezone("UTC")
     for key, value in {"parallelism.default": "1", "table.dml-sync": "true"}.items():
         environment.get_config().set(key, value)
-    known = json.loads(ANSWERS.read_text()) if ANSWERS.exists() else {}
+    for file in ANSWERS:
+        _ask_all(environment, file)
+
+
+def _ask_all(environment: Any, file: str) -> None:
+    answers = ANSWERS[file]
+    known = json.loads(answers.read_text()) if answers.exists() else {}
     found: dict[str, list[str]] = {}
-    for name, sql in flink_statements(Path(tempfile.mkdtemp())).items():
+    for name, sql in flink_statements(Path(tempfile.mkdtemp()), file).items():
         if is_query(sql) and known.get(name):
             found[name] = known[name]
             continue
@@ -103,7 +111,7 @@ def _ask() -> None:
             found[name] = folded(changes) if is_query(sql) else [row_text(row) for _, row in changes]
         except Exception as error:
             print(f"-- {name}: {error}", file=sys.stderr)
-    ANSWERS.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n")
+    answers.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n")
 
 
 if __name__ == "__main__":

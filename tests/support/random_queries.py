@@ -123,9 +123,8 @@ class QueryGenerator:
         distinct = "DISTINCT " if self._chance(0.2) else ""
         where = self._where(scope, depth)
         values = [self._value(kind, scope) for kind in types]
-        if self._chance(0.1):
-            inner, columns = self._source(0)
-            values[0] = f"(SELECT {self._aggregate(types[0], columns)} FROM {inner} HAVING COUNT(*) > 0)"
+        if self._chance(0.2):
+            values[0] = self._asked(types[0], scope)
         return self._select(distinct, values, types, f"{source}{where}")
 
     def _grouped(self, depth: int, types: Sequence[str]) -> RandomQuery:
@@ -148,6 +147,10 @@ class QueryGenerator:
         for kind in types:
             same = [key.text for key in keys if key.type == kind]
             values.append(self._random.choice(same) if same and self._chance(0.5) else self._aggregate(kind, scope))
+        if self._chance(0.1):
+            values[0] = f"MAX({self._asked(types[0], scope)})"
+        elif keys and all(key in scope for key in keys) and "(" not in groups and self._chance(0.1):
+            values[0] = self._asked(types[0], keys)
         # A stream gives no row for no rows, also without keys.
         having = f" HAVING {self._having(scope)}" if self._chance(0.25) else ""
         if not keys or not groups.startswith(keys[0].text):
@@ -203,7 +206,9 @@ class QueryGenerator:
         return self._select("", columns, types, f"({limited}) AS {self._name('x')}")
 
     def _combined(self, depth: int, types: Sequence[str]) -> RandomQuery:
-        kind = self._random.choice(["UNION", "UNION ALL", "UNION ALL", "INTERSECT", "EXCEPT", "EXCEPT ALL"])
+        kind = self._random.choice(
+            ["UNION", "UNION ALL", "UNION ALL", "INTERSECT", "INTERSECT ALL", "EXCEPT", "EXCEPT ALL"]
+        )
         left, right = (self._query(depth - 1, types) for _ in range(2))
         columns = [column.text for column in left.columns]
         return self._select("", columns, types, f"({left.text} {kind} {right.text}) AS {self._name('x')}")
@@ -214,16 +219,18 @@ class QueryGenerator:
         return RandomQuery(f"SELECT {distinct}{items} FROM {rest}", columns)
 
     def _order(self, columns: Sequence[str]) -> str:
-        ways = ["", " DESC", " NULLS LAST", " DESC NULLS FIRST"]
-        return ", ".join(
-            f"{column}{self._random.choice(ways)}" for column in self._random.sample(columns, len(columns))
-        )
+        return ", ".join(f"{column}{self._way()}" for column in self._random.sample(columns, len(columns)))
+
+    def _way(self) -> str:
+        return self._random.choice(["", " DESC", " NULLS LAST", " DESC NULLS FIRST"])
 
     # -- what they read
 
     def _relation(self, depth: int) -> tuple[str, list[Column]]:
         if self._chance(0.1):
             return self._windows() if self._chance(0.5) else self._interval_join()
+        if depth > 0 and self._chance(0.15):
+            return self._lateral(depth)
         return self._join(depth) if self._chance(0.25 + 0.25 * depth) else self._source(depth)
 
     def _join(self, depth: int) -> tuple[str, list[Column]]:
@@ -327,26 +334,71 @@ class QueryGenerator:
     def _with_subquery(self, scope: Sequence[Column], depth: int) -> str:
         column = self._random.choice(scope)
         negation = self._random.choice(["", "NOT "])
-        kind = self._random.choice(["in", "exists", "scalar", "correlated in"])
+        kind = self._random.choice(["in", "exists", "scalar", "correlated in", "correlated scalar", "quantified"])
+        operator = self._random.choice(["=", "<", ">=", "<>"])
         if kind == "in":
             return f"{column.text} {negation}IN ({self._query(depth - 1, [column.type]).text})"
         if kind == "scalar":
             source, inner = self._relation(depth - 1)
             value = self._aggregate(column.type, inner)
-            operator = self._random.choice(["=", "<", ">="])
             return f"{column.text} {operator} (SELECT {value} FROM {source} HAVING COUNT(*) > 0)"
-        source, inner = self._source(depth - 1)
-        pairs = [(a, b) for a in scope for b in inner if a.type == b.type]
-        if not pairs:
-            return self._comparison(scope)
-        outer, own = self._random.choice(pairs)
-        where = f"{own.text} = {outer.text}"
-        if self._chance(0.5):
-            where += f" AND {self._comparison([*scope, *inner])}"
+        if kind == "correlated scalar":
+            return f"{column.text} {operator} {self._asked(column.type, scope)}"
+        source, inner, where = self._correlated(scope, depth - 1)
         same = [each.text for each in inner if each.type == column.type]
         if kind == "exists" or not same:
             return f"{negation}EXISTS (SELECT 1 FROM {source} WHERE {where})"
-        return f"{column.text} {negation}IN (SELECT {self._random.choice(same)} FROM {source} WHERE {where})"
+        own = self._random.choice(same)
+        if kind == "quantified":
+            quantifier = self._random.choice(["ANY", "ALL"])
+            return f"{column.text} {operator} {quantifier} (SELECT {own} FROM {source} WHERE {where})"
+        return f"{column.text} {negation}IN (SELECT {own} FROM {source} WHERE {where})"
+
+    # -- queries that read what is around them
+
+    def _correlated(self, scope: Sequence[Column], depth: int) -> tuple[str, list[Column], str]:
+        """What a query reads, its columns, and a condition on them and those around."""
+        source, inner = self._relation(max(depth, 0)) if self._chance(0.3) else self._source(max(depth, 0))
+        pairs = [(a.text, b.text) for a in scope for b in inner if a.type == b.type]
+        both = [*scope, *inner]
+        conditions = []
+        if pairs:
+            outer, own = self._random.choice(pairs)
+            conditions.append(f"{own} {self._random.choice(['=', '=', '=', '<', '<>'])} {outer}")
+        if not pairs or self._chance(0.4):
+            conditions.append(self._condition(both, depth) if depth > 0 else self._comparison(both))
+        return source, inner, " AND ".join(conditions)
+
+    def _asked(self, kind: str, scope: Sequence[Column]) -> str:
+        """A value that a query gives for each row around it."""
+        if self._chance(0.3):
+            inner, columns = self._source(0)
+            return f"(SELECT {self._aggregate(kind, columns)} FROM {inner} HAVING COUNT(*) > 0)"
+        source, columns, where = self._correlated(scope, self._random.randint(0, 1))
+        if self._chance(0.3):
+            return f"CASE WHEN EXISTS (SELECT 1 FROM {source} WHERE {where}) THEN {self._value(kind, scope, 0)} END"
+        same = [each.text for each in columns if each.type == kind]
+        if same and self._chance(0.3):
+            value = self._random.choice(same)
+            return f"(SELECT {value} FROM {source} WHERE {where} ORDER BY {value}{self._way()} LIMIT 1)"
+        return f"(SELECT {self._aggregate(kind, columns)} FROM {source} WHERE {where})"
+
+    def _lateral(self, depth: int) -> tuple[str, list[Column]]:
+        left, scope = self._source(depth - 1)
+        source, inner, where = self._correlated(scope, depth - 1)
+        name = self._name("x")
+        types = [self._random.choice(TYPES) for _ in range(self._random.randint(1, 2))]
+        columns = [Column(self._name("v"), kind) for kind in types]
+        if self._chance(0.3):
+            values, rest = [self._aggregate(kind, inner) for kind in types], " HAVING COUNT(*) > 0"
+        else:
+            values, rest = [self._value(kind, [*inner, *inner, *scope], 0) for kind in types], ""
+            if self._chance(0.4):
+                rest = f" ORDER BY {self._order([each.text for each in columns])} LIMIT {self._random.randint(1, 3)}"
+        items = ", ".join(f"{value} AS {column.text}" for value, column in zip(values, columns, strict=True))
+        query = f"LATERAL (SELECT {items} FROM {source} WHERE {where}{rest}) AS {name}"
+        join = f"{left} LEFT JOIN {query} ON TRUE" if self._chance(0.5) else f"{left} CROSS JOIN {query}"
+        return join, [*scope, *(Column(f"{name}.{each.text}", each.type) for each in columns)]
 
     def _having(self, scope: Sequence[Column]) -> str:
         return f"{self._aggregate(INT, scope)} {self._random.choice(['<', '>', '<>'])} {self._random.randint(0, 4)}"

@@ -6,10 +6,11 @@ import base64
 import decimal
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -69,7 +70,7 @@ def _refuse(word: str) -> Any:
 def _dumps(value: Any) -> str:
     """Compact, with numbers as they were written."""
     if isinstance(value, dict):
-        return "{" + ",".join(f"{_dumps(key)}:{_dumps(one)}" for key, one in value.items()) + "}"
+        return "{" + ",".join(f"{_dumps(key)}:{_dumps(one)}" for key, one in sorted(value.items())) + "}"
     if isinstance(value, list):
         return f"[{','.join(map(_dumps, value))}]"
     if isinstance(value, decimal.Decimal):
@@ -249,14 +250,15 @@ def _written(values: pa.Array, kind: LogicalType, call: KernelCall) -> pa.Array:
             return _enclosed(lengths, _or_null(items, element, call), values, "[]")
         case MapType(key=key, value=value):
             lengths, keys, items = flat_map(values)
-            pairs = _written(to_text(keys, key, call.context), STRING, call), _or_null(items, value, call)
-            return _enclosed(lengths, pc.binary_join_element_wise(*pairs, ":"), values, "{}")
+            names = to_text(keys, key, call.context)
+            texts = pc.binary_join_element_wise(_written(names, STRING, call), _or_null(items, value, call), ":")
+            return _enclosed(lengths, texts.take(_by_key(lengths, names)), values, "{}")
         case RowType(fields=fields):
             parts = [
                 pc.binary_join_element_wise(
                     json.dumps(field.name), _or_null(pc.struct_field(values, [place]), field.type, call), ":"
                 )
-                for place, field in enumerate(fields)
+                for place, field in sorted(enumerate(fields), key=lambda each: each[1].name)
             ]
             made = pc.binary_join_element_wise("{", pc.binary_join_element_wise(*parts, ","), "}", "")
             return nulls_where(values.is_null(), made) if values.null_count else made
@@ -289,11 +291,17 @@ def _enclosed(lengths: Any, texts: pa.Array, like: pa.Array, ends: str) -> pa.Ar
     return pc.binary_join_element_wise(ends[0], joined, ends[1], "")
 
 
+def _by_key(lengths: Any, names: pa.Array) -> pa.Array:
+    """The entries of maps in the order of their keys, as Flink has those of objects."""
+    entries = pa.table({"map": np.repeat(np.arange(len(lengths)), lengths), "name": names})
+    return pc.sort_indices(entries, [("map", "ascending"), ("name", "ascending")])
+
+
 def _string(call: KernelCall, value: pa.Array) -> pa.Array:
     return _written(value, call.types[0], call)
 
 
-def _members(call: KernelCall, values: tuple[Datum, ...], places: range) -> list[pa.Array]:
+def _members(call: KernelCall, values: tuple[Datum, ...], places: Sequence[int]) -> list[pa.Array]:
     """Each value as JSON; what a function of JSON made is taken as it is."""
     columns = [as_array(values[place], call.rows) for place in places]
     return [
@@ -317,8 +325,12 @@ def _made(texts: list[pa.Array], on_null: str, ends: str) -> pa.Array:
 
 
 def _object(call: KernelCall, on_null: str, *entries: Datum) -> pa.Array:
-    keys = [as_array(key, call.rows) for key in entries[::2]]
-    members = _members(call, entries, range(1, len(entries), 2))
+    """Keys are in their order, as in Flink, which takes those alone that are the same for all rows."""
+    places = list(range(0, len(entries), 2))
+    if call.rows:
+        places.sort(key=lambda place: str(as_array(entries[place], call.rows)[0]))
+    keys = [as_array(entries[place], call.rows) for place in places]
+    members = _members(call, entries, [place + 1 for place in places])
     if on_null != "ABSENT":
         members = [member.fill_null("null") for member in members]
     texts = [

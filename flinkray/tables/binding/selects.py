@@ -19,6 +19,7 @@ from flinkray.tables.functions.signatures import FunctionKind
 from flinkray.tables.plans.expressions import BoundExpression, Column, Constant, Plan, SortKey, WindowCall, rewritten
 from flinkray.tables.plans.hints import WrongHintError, check_hints, state_ttls
 from flinkray.tables.plans.nodes import Distinct, Filter, Limit, Project, Sort, Window, unique_names
+from flinkray.tables.plans.rules.folding import folded
 from flinkray.tables.syntax import queries as syntax
 from flinkray.tables.syntax.expressions import Call, Expression, Number, OrderItem, Reference, Star
 from flinkray.tables.syntax.words import CONTEXT_FUNCTIONS
@@ -152,7 +153,7 @@ class SelectBinder:
         columns: list[BoundExpression] = [Column(kind, place) for place, kind in enumerate(rows.types)]
 
         def place(expression: BoundExpression) -> BoundExpression:
-            expression = numbered(expression, grouping, width)
+            expression = folded(numbered(expression, grouping, width))
             if isinstance(expression, Constant):
                 return expression
             if expression not in columns:

@@ -15,6 +15,7 @@ from flinkray.tables.syntax.expressions import (
     Expression,
     Interval,
     NamedArgument,
+    Subquery,
     TableArgument,
 )
 from flinkray.tables.syntax.nodes import Node
@@ -34,6 +35,8 @@ _COLUMNS = ("window_start", "window_end", "window_time")
 def table_argument(call: Call, context: Context) -> TableArgument:
     """The table that a window function is called with."""
     data = _arguments(call, context)["DATA"]
+    if isinstance(data, Subquery):
+        return TableArgument(data.query, span=data.span)
     if not isinstance(data, TableArgument):
         context.fail(data, f"{_name(call)} takes a table: TABLE name, or TABLE (query)")
     return data

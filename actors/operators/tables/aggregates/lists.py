@@ -16,7 +16,7 @@ from actors.operators.calc.calculation import calculate, prepared
 from actors.operators.calc.values.evaluation import EvaluationContext
 from actors.operators.tables.aggregates.extremes import order_numbers
 from actors.operators.tables.aggregates.value_sets import ValueSets
-from flinkray.batches.numpy_arrays import from_numpy
+from flinkray.batches.numpy_arrays import as_numpy, from_numpy
 from flinkray.errors import RecordError
 from flinkray.tables.plans.expressions import AggregateCall, BoundExpression, Call, Column, Constant
 from flinkray.tables.types.arrow import to_arrow
@@ -74,12 +74,13 @@ def _json_array(places: Ids, values: pa.RecordBatch, size: int, call: AggregateC
 
 
 def _json_object(places: Ids, values: pa.RecordBatch, size: int, call: AggregateCall) -> pa.Array:
-    """The last value of each key, in the order in which these came."""
+    """The last value of each key, in the order of the keys, as Flink has it."""
     keys = pa.RecordBatch.from_arrays([from_numpy(places), values.column(1)], names=["group", "key"])
     numbers = KeyIndex().ids(keys)
     last = np.zeros(len(numbers), np.int64)
     last[numbers] = np.arange(len(numbers))
     kept = np.flatnonzero(last[numbers] == np.arange(len(numbers)))
+    kept = kept[as_numpy(pc.sort_indices(keys.take(from_numpy(kept)), [("group", "ascending"), ("key", "ascending")]))]
     return _enclosed(places[kept], _fragments("JSON_OBJECT", take(values, from_numpy(kept)), call), size, "{}")
 
 

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
+from decimal import Decimal
 
 from msgspec.structs import replace
 
 from flinkray.tables.plans.expressions import FALSE, TRUE, BoundExpression, Call, Constant, Plan, rewritten
 from flinkray.tables.plans.nodes import Filter, Join, Values
 from flinkray.tables.plans.rules.rewriting import bottom_up, with_expressions
-from flinkray.tables.types.logical import BOOLEAN, INTEGERS, LengthType, LogicalType, TypeRoot
+from flinkray.tables.types.logical import BOOLEAN, INTEGERS, DecimalType, LengthType, LogicalType, TypeRoot
 
 _COMPARISONS: dict[str, Callable[[int, int], bool]] = {
     "=": operator.eq,
@@ -61,9 +62,9 @@ def _folded(expression: BoundExpression) -> BoundExpression:
     if name == "CASE":
         return _case(expression)
     if name == "CAST" and isinstance(arguments[0], Constant):
-        text = _text(arguments[0], expression.type)
-        if text is not None:
-            return text
+        found = _text(arguments[0], expression.type) or _number(arguments[0], expression.type)
+        if found is not None:
+            return found
     whole = [each.value for each in arguments if isinstance(each, Constant) and each.type.root in INTEGERS]
     if len(whole) < len(arguments) or any(value is None for value in whole):
         return expression
@@ -91,6 +92,23 @@ def _text(constant: Constant, target: LogicalType) -> Constant | None:
     if not isinstance(constant.value, str) or not isinstance(target, LengthType) or target.root is not TypeRoot.VARCHAR:
         return None
     return Constant(target, constant.value) if len(constant.value) <= target.length else None
+
+
+def _number(constant: Constant, target: LogicalType) -> Constant | None:
+    """A whole number or a decimal as a number with a point, where it has no more digits than that can have; None: it is
+    another cast."""
+    value = constant.value
+    if isinstance(value, bool) or not isinstance(value, int | Decimal):
+        return None
+    if target.root is TypeRoot.DOUBLE:
+        return Constant(target, float(value))
+    if not isinstance(target, DecimalType):
+        return None
+    digits = Decimal(value).as_tuple()
+    exponent = digits.exponent if isinstance(digits.exponent, int) else 0
+    if -exponent > target.scale or len(digits.digits) + exponent > target.precision - target.scale:
+        return None
+    return Constant(target, Decimal(value).quantize(Decimal(1).scaleb(-target.scale)))
 
 
 def _junction(call: Call) -> BoundExpression:

@@ -49,7 +49,7 @@ def catalog() -> Catalog:
         # A row that is computed would be computed for each of its fields.
         (
             "SELECT p.x FROM (SELECT COALESCE(r, r) AS p, RAND() AS u FROM t) WHERE u > 0",
-            "Project(p.x AS x) Filter(u > CAST(0 AS DOUBLE)) Project(COALESCE(r, r) AS p, RAND() AS u)",
+            "Project(p.x AS x) Filter(u > 0.0) Project(COALESCE(r, r) AS p, RAND() AS u)",
         ),
     ],
 )
