@@ -46,7 +46,12 @@ def dependent_join(
     Raises:
         Dependent: nobody knows how to join them.
     """
-    return _joined(Join(kind, left, push_predicates_down(released(right)), condition, (), (), is_null_aware))
+    right = released(right)
+    if (
+        pulled(right) is None
+    ):  # conditions that cannot be taken out are nearest to what they read for each value of the left
+        right = push_predicates_down(right)
+    return _joined(Join(kind, left, right, condition, is_null_aware=is_null_aware))
 
 
 def _joined(plan: Join) -> Plan:
