@@ -96,3 +96,23 @@ def test_the_page_goes_on_by_itself_when_the_server_is_back(browser: Any, job: R
     page.unroute("**/jobs/**")
     page.get_by_text("The server does not answer").wait_for(state="hidden", timeout=10_000)
     page.close()
+
+
+def test_the_graph_of_a_job_whose_master_is_being_started_is_awaited(browser: Any, job: RunningJob) -> None:
+    complaints: list[str] = []
+    page = browser.new_page()
+    page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+
+    def without_master(route: Any) -> None:
+        response = route.fetch()
+        answer = response.json()
+        route.fulfill(response=response, json={**answer, "vertices": [], "plan": {**answer["plan"], "nodes": []}})
+
+    page.route(f"**{job.path}", without_master)
+    page.goto(f"{job.client.web_url}/#{job.path}/graph")
+    page.get_by_text("Its JobMaster is being started").wait_for(timeout=20_000)
+    page.unroute(f"**{job.path}")
+    page.get_by_text("Source: numbers").first.wait_for(timeout=20_000)
+    assert complaints == []
+    page.close()

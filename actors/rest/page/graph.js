@@ -27,6 +27,10 @@ export function GraphView({ job, place }) {
     job.vertices.map(({ id }, index) => [id, ratesOf(isRunning ? answers[paths[index]]?.value : [])]),
   );
   const open = job.vertices.find(({ id }) => id === place[0]);
+  if (!job.plan.nodes.length) {
+    const why = isRunning ? "Its JobMaster is being started, and knows its vertices then." : "It had no vertices yet.";
+    return html`<p class="card empty">${why}</p>`;
+  }
   return html`
     <div class=${open ? "beside" : ""}>
       <${Picture} job=${job} rates=${rates} open=${open?.id} />
