@@ -112,15 +112,15 @@ class ImperativeAggregateFunction(UserDefinedFunction):
         """The accumulator of a group without rows."""
         raise NotImplementedError
 
-    def accumulate(self, accumulator: Any, *args: Any) -> None:
+    def accumulate(self, accumulator: Any, /, *args: Any, **kwargs: Any) -> None:
         """Take a row in."""
         raise NotImplementedError
 
-    def retract(self, accumulator: Any, *args: Any) -> None:
+    def retract(self, accumulator: Any, /, *args: Any, **kwargs: Any) -> None:
         """Take a row back."""
         raise NotImplementedError
 
-    def merge(self, accumulator: Any, accumulators: Iterable[Any]) -> None:
+    def merge(self, accumulator: Any, accumulators: Iterable[Any], /) -> None:
         """Take in what other accumulators have."""
         raise NotImplementedError
 
@@ -128,7 +128,7 @@ class ImperativeAggregateFunction(UserDefinedFunction):
 class AggregateFunction(ImperativeAggregateFunction):
     """Gives a value for each group."""
 
-    def get_value(self, accumulator: Any) -> Any:
+    def get_value(self, accumulator: Any, /) -> Any:
         """The result of a group."""
         raise NotImplementedError
 
@@ -136,7 +136,7 @@ class AggregateFunction(ImperativeAggregateFunction):
 class TableAggregateFunction(ImperativeAggregateFunction):
     """Gives rows for each group."""
 
-    def emit_value(self, accumulator: Any) -> Iterable[Any]:
+    def emit_value(self, accumulator: Any, /) -> Iterable[Any]:
         """The rows of a group."""
         raise NotImplementedError
 
