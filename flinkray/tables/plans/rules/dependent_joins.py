@@ -47,9 +47,7 @@ def dependent_join(
         Dependent: nobody knows how to join them.
     """
     right = released(right)
-    if (
-        pulled(right) is None
-    ):  # conditions that cannot be taken out are nearest to what they read for each value of the left
+    if pulled(right) is None:  # else a condition would go below what it cannot be taken out of
         right = push_predicates_down(right)
     return _joined(Join(kind, left, right, condition, is_null_aware=is_null_aware))
 
