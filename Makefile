@@ -10,7 +10,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 ARGS ?=
-FAST := not ray and not spark and not kafka and not postgres and not redis and not s3
+FAST := not ray and not spark and not kafka and not postgres and not redis and not nats and not s3
 SEEDS ?= 50
 
 .PHONY: setup pipeline orders test test-fast simulate recovery flink-ui page bench nexmark docs compat compat-oldest compat-newest wheel lint format types check clean
@@ -35,7 +35,7 @@ orders: setup
 # The fast ones on all cores; those with processes of their own one after the other. 5: none of a kind was selected.
 test: setup
 	$(BIN)/python -m pytest -n auto -m "$(FAST)" $(ARGS) || test $$? -eq 5
-	$(BIN)/python -m pytest -m "ray or spark or kafka or postgres or redis or s3" $(ARGS) || test $$? -eq 5
+	$(BIN)/python -m pytest -m "ray or spark or kafka or postgres or redis or nats or s3" $(ARGS) || test $$? -eq 5
 
 # Everything that needs neither Ray nor Spark nor servers.
 test-fast: setup

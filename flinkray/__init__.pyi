@@ -36,6 +36,8 @@ from .connectors.iceberg.source import IcebergSource
 from .connectors.kafka.offsets import KafkaOffsets
 from .connectors.kafka.sink import KafkaSink
 from .connectors.kafka.source import KafkaSource
+from .connectors.nats.sink import NatsSink
+from .connectors.nats.source import NatsSource
 from .connectors.postgres.changes.source import PostgresChangesSource
 from .connectors.postgres.lookup import PostgresLookup
 from .connectors.postgres.sink import PostgresSink
@@ -353,6 +355,8 @@ __all__ = [
     "MissingDependencyError",
     "NeverTrigger",
     "NoResourceAvailableError",
+    "NatsSink",
+    "NatsSource",
     "NotSerializableError",
     "NullTimestampError",
     "OggJsonFormat",

@@ -15,6 +15,7 @@ _INSTALLATIONS = {
     "deltalake": 'pip install "flinkray[delta]"',
     "fastavro": 'pip install "flinkray[avro]"',
     "google": 'pip install "flinkray[protobuf]"',
+    "nats": 'pip install "flinkray[nats]"',
     "pandas": 'pip install "flinkray[pandas]"',
     "pyiceberg": 'pip install "flinkray[iceberg]"',
     "psycopg": 'pip install "flinkray[postgres]"',

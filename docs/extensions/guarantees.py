@@ -8,9 +8,12 @@ from flinkray import (
     DiscardSink,
     FileSink,
     IcebergSink,
+    JsonFormat,
     KafkaSink,
+    NatsSink,
     PostgresSink,
     PrintSink,
+    RedisSink,
     Sink,
 )
 
@@ -27,6 +30,19 @@ SINKS: tuple[tuple[str, Sink], ...] = (
     (
         "PostgresSink, at least once",
         PostgresSink("host=server", "table", delivery_guarantee=DeliveryGuarantee.AT_LEAST_ONCE),
+    ),
+    ("RedisSink", RedisSink("redis://host", "stream")),
+    ("NatsSink", NatsSink("nats://host", "subject", JsonFormat())),
+    (
+        "NatsSink, exactly once",
+        NatsSink(
+            "nats://host",
+            "subject",
+            JsonFormat(),
+            stream="stream",
+            marks="marks",
+            delivery_guarantee=DeliveryGuarantee.EXACTLY_ONCE,
+        ),
     ),
     ("PrintSink, `print()`", PrintSink()),
     ("DiscardSink", DiscardSink()),

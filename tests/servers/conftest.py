@@ -12,6 +12,7 @@ import pytest
 from examples.servers import ServerUnavailable
 from tests.support.servers import is_ci
 from tests.support.servers.kafka import KafkaBroker
+from tests.support.servers.nats import NatsTestServer, nats_server
 from tests.support.servers.postgres import PostgresServer
 from tests.support.servers.redis import RedisServer, redis_server
 from tests.support.servers.s3 import S3Store, s3_store
@@ -45,6 +46,12 @@ def postgres() -> Iterator[PostgresServer]:
 @pytest.fixture(scope="session")
 def redis() -> Iterator[RedisServer]:
     with _or_skipped(redis_server()) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def nats() -> Iterator[NatsTestServer]:
+    with _or_skipped(nats_server()) as server:
         yield server
 
 

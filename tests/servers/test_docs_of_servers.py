@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.servers.kafka import KafkaBroker
+from tests.support.servers.nats import NatsTestServer
 from tests.support.servers.postgres import PostgresServer
 from tests.support.servers.redis import RedisServer
 
@@ -63,3 +64,14 @@ def test_the_program_about_redis(redis: RedisServer, monkeypatch: pytest.MonkeyP
     program = program.replace("redis://localhost:6379/0", redis.url)
     exec(compile(program, "redis.md", "exec"), {"__name__": "__main__"})
     assert {user: redis.client.hget(f"total:{user}", "cents") for user in "ab"} == {"a": b"20", "b": b"20"}
+
+
+@pytest.mark.nats
+def test_the_program_about_nats(nats: NatsTestServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = nats.create_stream()
+    for user in "abba":
+        nats.write(f"{stream}.clicks.{user}", [json.dumps({"user": user, "cents": 10}).encode()])
+    monkeypatch.setenv("FLINKRAY_EXECUTION_TARGET", "local")
+    run("nats.md", {"nats://localhost:4222": nats.url, '"shop"': f'"{stream}"', '"shop.': f'"{stream}.'})
+    found = [json.loads(each) for each in nats.read(stream, f"{stream}.totals")]
+    assert sorted((each["user"], each["cents"]) for each in found) == [("a", 20), ("b", 20)]

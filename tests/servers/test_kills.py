@@ -1,6 +1,6 @@
 """Sinks that write exactly once into real servers and tables of a lake, in jobs on Ray whose processes die.
 
-`-m "kafka or postgres or redis" --recovery` runs all of them, each time with other victims.
+`-m "kafka or postgres or redis or nats" --recovery` runs all of them, each time with other victims.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from flinkray import (
     JobClient,
     JsonFormat,
     KafkaSink,
+    NatsSink,
     PostgresSink,
     RedisSink,
     Sink,
@@ -115,6 +116,25 @@ def _redis(request: pytest.FixtureRequest) -> Target:
     )
 
 
+def _nats(request: pytest.FixtureRequest) -> Target:
+    nats: Any = request.getfixturevalue("nats")
+    stream = nats.create_stream()
+
+    def restart() -> None:
+        nats.stop()
+        nats.restart()
+
+    sink = NatsSink(
+        nats.url,
+        f"{stream}.rows",
+        JsonFormat({"n": int}),
+        stream=stream,
+        marks=f"{stream}.marks",
+        delivery_guarantee=DeliveryGuarantee.EXACTLY_ONCE,
+    )
+    return Target(sink, lambda: [int(each[5:-1]) for each in nats.read(stream, f"{stream}.rows")], restart)
+
+
 def _postgres(request: pytest.FixtureRequest, prepared: bool = False) -> Target:
     postgres: Any = request.getfixturevalue("postgres")
     table = f"kills_{random.SystemRandom().getrandbits(40):x}"
@@ -138,6 +158,7 @@ def _lake(request: pytest.FixtureRequest, name: str) -> Target:
 SERVERS = {
     "kafka": pytest.param(_kafka, marks=pytest.mark.kafka),
     "redis": pytest.param(_redis, marks=pytest.mark.redis),
+    "nats": pytest.param(_nats, marks=pytest.mark.nats),
     "postgres": pytest.param(_postgres, marks=pytest.mark.postgres),
     "postgres prepared": pytest.param(lambda request: _postgres(request, True), marks=pytest.mark.postgres),
 }

@@ -10,6 +10,7 @@ from flinkray import InvalidProgramError, PostgresChangesSource, StreamExecution
 from flinkray.tables.environment.environment import TableEnvironment
 from tests.support.jobs import environment
 from tests.support.servers.kafka import KafkaBroker
+from tests.support.servers.nats import NatsTestServer
 from tests.support.servers.postgres import PASSWORD, PostgresServer
 from tests.support.servers.redis import RedisServer
 from tests.support.waiting import eventually
@@ -122,3 +123,19 @@ def test_a_stream_of_redis_is_a_table(tables: TableEnvironment, redis: RedisServ
     )
     tables.execute_sql("INSERT INTO entries VALUES (1, 'a'), (2, CAST(NULL AS STRING))")
     assert rows(tables, "SELECT n, name, entry LIKE '%-%' AS e FROM entries") == [(1, "a", True), (2, None, True)]
+
+
+@pytest.mark.nats
+def test_a_stream_of_nats_is_written_and_read(tables: TableEnvironment, nats: NatsTestServer) -> None:
+    stream = nats.create_stream()
+    tables.execute_sql(
+        f"""CREATE TABLE messages (
+          place BIGINT METADATA FROM 'sequence' VIRTUAL, topic STRING METADATA FROM 'subject' VIRTUAL,
+          n INT, name STRING
+        ) WITH ('connector' = 'nats', 'url' = '{nats.url}', 'stream' = '{stream}', 'subject' = '{stream}.rows',
+          'format' = 'json', 'scan.bounded.mode' = 'latest-offset', 'sink.parallelism' = '1',
+          'sink.delivery-guarantee' = 'exactly-once', 'sink.marks' = '{stream}.marks')"""
+    )
+    tables.execute_sql("INSERT INTO messages VALUES (1, 'a'), (2, CAST(NULL AS STRING))")
+    found = rows(tables, "SELECT n, name, place, topic FROM messages")
+    assert found == [(1, "a", 1, f"{stream}.rows"), (2, None, 2, f"{stream}.rows")]

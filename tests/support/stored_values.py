@@ -49,6 +49,8 @@ from flinkray import (
     KafkaSource,
     Kind,
     Max,
+    NatsSink,
+    NatsSource,
     OutputTag,
     PrintSink,
     ProcessFunction,
@@ -91,6 +93,8 @@ from flinkray.connectors.kafka.transactions.coordinators import KafkaTransaction
 from flinkray.connectors.lake.commits import LakeFiles
 from flinkray.connectors.lake.enumerator import TablePosition
 from flinkray.connectors.lookup import LookupReader, LookupTable
+from flinkray.connectors.nats.commits import NatsRows
+from flinkray.connectors.nats.enumerator import NatsSplit
 from flinkray.connectors.postgres.changes.enumerator import ChangesEnumeratorState
 from flinkray.connectors.postgres.changes.settings import ChangesSettings, SplitKey
 from flinkray.connectors.postgres.changes.splits import LogSplit, Piece, SnapshotSplit
@@ -195,6 +199,7 @@ def examples() -> dict[str, Any]:
             (DeltaStart(version=3), IcebergStart(after=5)),
         ],
         "redis": [RedisRows("mark", "sink", b"\xdd\0\0\0\0"), RedisSplit("orders", "5-0", None, is_begun=True)],
+        "nats": [NatsRows("orders.marks.5", "sink", b"\x90"), NatsSplit("orders", "orders.>", 5, 9, is_begun=True)],
         "transactions": [KafkaTransaction("orders-0-7-0123456789ab", 4, 0)],
         "partitions": KafkaEnumeratorState(frozenset({("orders", 0)}), (KafkaSplit("orders", 1, 5, 9),)),
         "parts of a table": [PostgresSplit("ONLY t@0", "ONLY t", "page", 0, None, 65_537)],
@@ -560,6 +565,10 @@ def _messages(env: StreamExecutionEnvironment) -> None:
     written.sink_to(CommittedAtOnce())
     entries = env.from_source(RedisSource("redis://host", "s", {"n": int}), WatermarkStrategy.no_watermarks(), "s")
     entries.sink_to(RedisSink("redis://host", "copies", delivery_guarantee=DeliveryGuarantee.AT_LEAST_ONCE))
+    stored = env.from_source(
+        NatsSource("nats://host", "s", JsonFormat({"n": int})), WatermarkStrategy.no_watermarks(), "n"
+    )
+    stored.sink_to(NatsSink("nats://host", "copies", JsonFormat()))
 
 
 def _changelogs(env: StreamExecutionEnvironment) -> None:

@@ -71,6 +71,7 @@ ROOMS = (
     "flinkray.connectors.feedback",
     "flinkray.connectors.spark",
     "flinkray.connectors.redis",
+    "flinkray.connectors.nats",
     "flinkray.connectors.lake",
     "flinkray.connectors.delta",
     "flinkray.connectors.iceberg",

@@ -1,4 +1,4 @@
-"""Real servers for tests: those of the examples, and Redis, each started once and ended with the tests.
+"""Real servers for tests: those of the examples, Redis and NATS, each started once and ended with the tests.
 
 A machine that cannot have one leaves the tests that need it out, and says why; in CI that is a failure.
 """

@@ -1,4 +1,5 @@
-"""`jdbc`: tables of PostgreSQL, by the address that JDBC has for them or the server's own."""
+"""`jdbc`: tables of PostgreSQL, by the address that JDBC has for them or the server's own; and `postgres-cdc`: a table
+as it is and then each change of it, with the options of Flink CDC."""
 
 from __future__ import annotations
 
@@ -6,6 +7,8 @@ from urllib.parse import quote
 
 from flinkray.connectors.delivery_guarantee import DeliveryGuarantee
 from flinkray.connectors.lookup import FOR_EVER, LookupTable
+from flinkray.connectors.postgres.changes.source import PostgresChangesSource
+from flinkray.connectors.postgres.columns import quoted
 from flinkray.connectors.postgres.lookup_table import PostgresTable
 from flinkray.connectors.postgres.sink import PostgresSink
 from flinkray.connectors.postgres.source import PostgresSource
@@ -13,8 +16,11 @@ from flinkray.connectors.sink import Sink
 from flinkray.tables.connectors.contract import Connector, TableSource, physical_columns
 from flinkray.tables.connectors.options import ConnectorOptions
 from flinkray.tables.plans.tables import Table
+from flinkray.types.changelogs import Changes
 
 _JDBC = "jdbc:"
+_PORT = 5432
+_ALL, _UPSERT = "all", "upsert"
 _MOST_ROWS = 2**62
 """Where nothing says how many rows are cached."""
 
@@ -61,4 +67,39 @@ def _lookup(_table: Table, options: ConnectorOptions) -> LookupTable:
     return PostgresTable(_uri(options), options.required("table-name"), expiry if cached else 0, rows)
 
 
-CONNECTOR = Connector(_source, _sink, lookup=_lookup)
+JDBC = Connector(_source, _sink, lookup=_lookup)
+
+
+# -- postgres-cdc
+
+
+def _changes_source(table: Table, options: ConnectorOptions) -> TableSource:
+    options.one_of("decoding.plugin.name", ("pgoutput",), "pgoutput")
+    start = options.one_of("scan.startup.mode", ("initial", "latest-offset"), "initial")
+    name = ".".join(map(quoted, (options.text("schema-name", "public"), options.required("table-name"))))
+    source = PostgresChangesSource(
+        _address(options),
+        name,
+        columns=[column.name for column in physical_columns(table)],
+        key=options.text("scan.incremental.snapshot.chunk.key-column") or None,
+        start="snapshot" if start == "initial" else "latest",
+        slot=options.required("slot.name"),
+        needs_before=_kinds(table, options).before,
+    )
+    return TableSource(source)
+
+
+def _address(options: ConnectorOptions) -> str:
+    user, password = (quote(options.required(key), safe="") for key in ("username", "password"))
+    host, port = options.required("hostname"), options.whole_number("port", _PORT)
+    return f"postgresql://{user}:{password}@{host}:{port}/{quote(options.required('database-name'), safe='')}"
+
+
+def _kinds(table: Table, options: ConnectorOptions) -> Changes:
+    mode = options.one_of("changelog-mode", (_ALL, _UPSERT), _ALL)
+    if mode == _UPSERT and not table.primary_key:
+        raise options.fail("'changelog-mode' = 'upsert' is by key: PRIMARY KEY (...) NOT ENFORCED is missing")
+    return Changes(updates=True, deletes=True, before=mode == _ALL)
+
+
+POSTGRES_CDC = Connector(_changes_source, changes=_kinds)
