@@ -32,7 +32,7 @@ from flinkray.execution import JobStatus
 from tests.support.simulation import SLOW_STEP_MS, SimulatedRun, compiled
 
 KEYS = 12
-ROWS = 240
+ROWS = 360
 
 
 @dataclass

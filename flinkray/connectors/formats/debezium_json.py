@@ -18,7 +18,7 @@ from flinkray.errors import InvalidProgramError
 from flinkray.types.records import RecordType
 from flinkray.types.rows import RowKind
 
-TAKEN_BACK = pa.array([RowKind.UPDATE_BEFORE.value, RowKind.DELETE.value], pa.int8())
+TAKEN_BACK = from_numpy(np.array([RowKind.UPDATE_BEFORE.value, RowKind.DELETE.value], np.int8))
 """The kinds of rows that are as they were before a change."""
 
 
