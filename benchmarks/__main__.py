@@ -15,6 +15,8 @@ from rich.console import Console
 
 from benchmarks import special
 from benchmarks.comparison import Contender, Figures, Settings, compare, runner
+from benchmarks.connectors.command import connectors
+from benchmarks.connectors.window_command import kafka_window
 from benchmarks.definitions import BENCH_DIRECTORY
 from benchmarks.engines import ENGINES, NotSetUp, set_up, set_up_jars
 from benchmarks.nexmark.command import nexmark
@@ -38,6 +40,8 @@ def main() -> None: ...
 
 
 main.add_command(nexmark)
+main.add_command(connectors)
+main.add_command(kafka_window)
 
 
 @main.command("list")

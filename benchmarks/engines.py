@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -137,20 +138,20 @@ def set_up(engine: Engine, environments: Path = BENCH_DIRECTORY) -> None:
     marker.write_text("\n".join(pins))
 
 
-def set_up_jars(environments: Path = BENCH_DIRECTORY) -> Path:
-    """The directory of `JARS`, which Maven fetches unless they are there.
+def set_up_jars(environments: Path = BENCH_DIRECTORY, jars: Sequence[str] = JARS, name: str = "flink-jars") -> Path:
+    """The directory of that name with these jars, which Maven fetches unless they are there.
 
     Raises:
         NotSetUp: there is no Maven, or it fails.
     """
-    directory = environments / "flink-jars"
-    for jar in JARS:
+    directory = environments / name
+    for jar in jars:
         _, artifact, version = jar.split(":")
         if (directory / f"{artifact}-{version}.jar").exists():
             continue
         maven = shutil.which("mvn")
         if maven is None:
-            raise NotSetUp(f"flink-sql needs {jar} to read Parquet: install Maven, or put it into {directory}")
+            raise NotSetUp(f"flink-sql needs {jar}: install Maven, or put it into {directory}")
         command = [maven, "-q", "-B", _COPY_JAR, f"-Dartifact={jar}", f"-DoutputDirectory={directory}"]
         try:
             subprocess.run(command, check=True)
