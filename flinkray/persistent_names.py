@@ -160,6 +160,7 @@ NAMES = {
     "RowtimeFactory@1": "flinkray.transformations.operator_factories:RowtimeFactory",
     "WatermarkAssignerFactory@1": "flinkray.transformations.table_window_factories:WatermarkAssignerFactory",
     "WindowTableFunctionFactory@1": "flinkray.transformations.table_window_factories:WindowTableFunctionFactory",
+    "LocalTimeFactory@1": "flinkray.transformations.table_window_factories:LocalTimeFactory",
     "Windows@1": "flinkray.transformations.table_window_factories:Windows",
     "WindowAggregateFactory@1": "flinkray.transformations.table_window_factories:WindowAggregateFactory",
     "WindowRankFactory@1": "flinkray.transformations.table_window_factories:WindowRankFactory",

@@ -129,6 +129,13 @@ def _window_table_function(code: OperatorCode) -> Operator:
     return WindowTableFunctionOperator(code.factory)
 
 
+def _local_time(code: OperatorCode) -> Operator:
+    from actors.operators.tables.windows.local_time import LocalTimeOperator
+
+    assert isinstance(code.factory, windows.LocalTimeFactory)
+    return LocalTimeOperator(code.factory)
+
+
 def _global_committer(code: OperatorCode) -> Operator:
     from actors.operators.sinks.global_committer import GlobalCommitterOperator
 
@@ -169,6 +176,7 @@ _OPERATORS: dict[type[factories.OperatorFactory], Callable[[OperatorCode], Opera
     factories.RowtimeFactory: _rowtime,
     windows.WatermarkAssignerFactory: _watermark_assigner,
     windows.WindowTableFunctionFactory: _window_table_function,
+    windows.LocalTimeFactory: _local_time,
     factories.AsChangelogFactory: _of_factory(AsChangelogOperator),
     factories.KindsAsColumnFactory: _of_factory(KindsAsColumnOperator),
     factories.DecodeFactory: _decode,

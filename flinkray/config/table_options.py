@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from flinkray.config.option import at_least, one_of, option
+from flinkray.config.option import Valid, at_least, one_of, option
 from flinkray.config.parsers import duration, text, truth, whole_number
+from flinkray.time.zones import is_time_zone
 from flinkray.types.records import Millis
 
 DISPLAY_WIDTH = option(
@@ -14,7 +15,13 @@ DISPLAY_WIDTH = option(
     valid=at_least(1),
 )
 DML_SYNC = option("table.dml-sync", truth, False, "Whether INSERT returns when its job has ended.")
-LOCAL_TIME_ZONE = option("table.local-time-zone", text, "UTC", "The time zone of instants in SQL.", valid=one_of("UTC"))
+LOCAL_TIME_ZONE = option(
+    "table.local-time-zone",
+    text,
+    "UTC",
+    "The time zone in which SQL shows instants, and takes dates and times of day to be.",
+    valid=Valid(is_time_zone, "a full name such as 'America/New_York', or an offset such as 'GMT-08:00'"),
+)
 STATE_TTL = option(
     "table.exec.state.ttl",
     duration,

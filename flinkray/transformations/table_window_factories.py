@@ -43,6 +43,16 @@ class WindowTableFunctionFactory(OperatorFactory, frozen=True):
     names: tuple[str, str, str]
     is_instant: bool
     """Whether the window's time is an instant: a timestamp with the time zone UTC."""
+    time_zone: str = "UTC"
+    """In which the bounds of windows of instants are dates and times of day."""
+    changelog = ChangelogRole.KEEPS
+
+
+class LocalTimeFactory(OperatorFactory, frozen=True):
+    """Moves event times and watermarks, which are instants, to what clocks in a time zone show, or back."""
+
+    time_zone: str
+    is_back: bool = False
     changelog = ChangelogRole.KEEPS
 
 

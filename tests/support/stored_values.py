@@ -151,6 +151,7 @@ from flinkray.transformations.table_join_factories import (
     UnnestFactory,
 )
 from flinkray.transformations.table_window_factories import (
+    LocalTimeFactory,
     WatermarkAssignerFactory,
     WindowAggregateFactory,
     WindowJoinFactory,
@@ -342,6 +343,7 @@ def examples() -> dict[str, Any]:
             RowtimeFactory("at"),
             WatermarkAssignerFactory((("at", TIMESTAMP_LTZ(3)),), "at", sql.Column(TIMESTAMP_LTZ(3), 0)),
             WindowTableFunctionFactory("at", Windows("TUMBLE", 10, 10), ("start", "end", "time"), is_instant=True),
+            LocalTimeFactory("Asia/Kolkata"),
             WindowAggregateFactory(
                 input_rows=(SQL_ROW,),
                 rows=SQL_ROW,

@@ -109,6 +109,8 @@ def _calculate(expression: BoundExpression, columns: Columns, rows: int, context
         case FieldAccess(operand=operand, index=index):
             return pc.struct_field(_calculate(operand, columns, rows, context), index)
         case Call(arguments=arguments):
+            if expression.time_zone is not None and expression.time_zone != context.time_zone:
+                context = replace(context, time_zone=expression.time_zone)
             guarded = _guarded(expression, columns, rows, context)
             if guarded is not None:
                 return guarded

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec.structs import replace
 
 from actors.operators.calc.texts import join_others
 from actors.operators.calc.values.casts import cast
@@ -262,12 +263,13 @@ def _written(values: pa.Array, kind: LogicalType, call: KernelCall) -> pa.Array:
             ]
             made = pc.binary_join_element_wise("{", pc.binary_join_element_wise(*parts, ","), "}", "")
             return nulls_where(values.is_null(), made) if values.null_count else made
-    texts = to_text(values, kind, call.context)
+    is_instant = kind.root is TypeRoot.TIMESTAMP_LTZ
+    texts = to_text(values, kind, replace(call.context, time_zone="UTC") if is_instant else call.context)
     if kind.root in DATETIMES:
         texts = pc.replace_substring(texts, " ", "T")
         texts = pc.replace_substring_regex(texts, r"(\.[0-9]*?)0+$", r"\1")
         texts = pc.replace_substring_regex(texts, r"\.$", "")
-    return pc.binary_join_element_wise('"', texts, '"', "")
+    return pc.binary_join_element_wise('"', texts, 'Z"' if is_instant else '"', "")
 
 
 def _digits(text: str) -> str:

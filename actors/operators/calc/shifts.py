@@ -9,8 +9,8 @@ import pyarrow.compute as pc
 from actors.operators.calc.values import calendar
 from actors.operators.calc.values.calendar import SECONDS_OF_DAY, Numbers, add_months, first_day, month_of
 from actors.operators.calc.values.evaluation import Datum, KernelCall, as_array, nulls_where
-from actors.operators.calc.values.zones import to_instant, to_local
 from flinkray.tables.types.logical import INTERVAL, INTERVALS, NUMBERS, IntervalType, LogicalType, TypeRoot
+from flinkray.time.zones import to_instant, to_local
 
 MONTHS_OF = {"YEAR": 12, "QUARTER": 3, "MONTH": 1, "DECADE": 120, "CENTURY": 1_200, "MILLENNIUM": 12_000}
 NANOS_OF = {
@@ -39,9 +39,9 @@ def combined(call: KernelCall, left: Datum, right: Datum) -> Datum:
     if call.result_type.root in INTERVALS:
         return _apart(call, as_array(left, call.rows), as_array(right, call.rows))
     if first.root in INTERVALS:
-        left, right, first, second = right, left, second, first
+        left, right, second = right, left, first
     sign = -1 if call.name == "-" else 1
-    return shifted(as_array(left, call.rows), first, as_array(right, call.rows), second, sign, call)
+    return shifted(as_array(left, call.rows), as_array(right, call.rows), second, sign)
 
 
 def _storage(interval: LogicalType) -> pa.DataType:
@@ -53,15 +53,11 @@ def _multiplied(span: pa.Array, factor: Datum, call: KernelCall) -> pa.Array:
     return pc.multiply(span.view(storage), factor.cast(storage, safe=False)).view(call.arrow_type)
 
 
-def shifted(
-    times: pa.Array, kind: LogicalType, spans: pa.Array, span: LogicalType, sign: int, call: KernelCall
-) -> pa.Array:
-    """Times moved by intervals. Instants move by months on the calendar of the session's time zone."""
+def shifted(times: pa.Array, spans: pa.Array, span: LogicalType, sign: int) -> pa.Array:
+    """Times moved by intervals. Instants move by months on the calendar of UTC, as in Flink."""
     nulls = nulls_where(spans.is_null(), times) if spans.null_count else times
     amounts = sign * calendar.counts(spans)
     if span.root is TypeRoot.INTERVAL_YEAR_MONTH:
-        if kind.root is TypeRoot.TIMESTAMP_LTZ:
-            return to_instant(_by_months(to_local(nulls, call.context.time_zone), amounts), call.context.time_zone)
         return _by_months(nulls, amounts)
     return by_millis(nulls, amounts)
 
@@ -134,22 +130,17 @@ def added(call: KernelCall, unit: str, amount: Datum, value: pa.Array) -> pa.Arr
     amounts = as_array(amount, call.rows)
     if unit in MONTHS_OF:
         months = pc.multiply(amounts.cast(pa.int32()), pa.scalar(MONTHS_OF[unit], pa.int32()))
-        return shifted(value, call.types[2], months, _MONTHS, 1, call)
+        return shifted(value, months, _MONTHS, 1)
     nanos = NANOS_OF[unit]
     if nanos < 10**6:
         raise ValueError(f"intervals have milliseconds, and no {unit.lower()}s")
     millis = pc.multiply(amounts.cast(pa.int64()), nanos // 10**6)
-    return shifted(value, call.types[2], millis, _MILLIS, 1, call)
+    return shifted(value, millis, _MILLIS, 1)
 
 
 def subtracted(call: KernelCall, unit: str, begin: Datum, end: Datum) -> pa.Array:
-    """TIMESTAMPDIFF."""
-
-    def local(value: Datum, kind: LogicalType) -> pa.Array:
-        column = as_array(value, call.rows)
-        return to_local(column, call.context.time_zone) if kind.root is TypeRoot.TIMESTAMP_LTZ else column
-
-    apart = difference(local(begin, call.types[1]), local(end, call.types[2]), unit)
+    """TIMESTAMPDIFF, of instants in UTC as in Flink."""
+    apart = difference(as_array(begin, call.rows), as_array(end, call.rows), unit)
     return apart.cast(pa.int32(), safe=False)
 
 
@@ -162,7 +153,12 @@ def rounded_to_unit(call: KernelCall, value: Datum, unit: str, direction: str) -
     is_instant = call.types[0].root is TypeRoot.TIMESTAMP_LTZ
     local = to_local(value, zone) if is_instant else value
     rounded = _rounded(local, unit.upper(), direction == "ceil")
-    return to_instant(rounded, zone) if is_instant else rounded
+    if not is_instant:
+        return rounded
+    if unit.upper() in NANOS_OF and NANOS_OF[unit.upper()] <= NANOS_OF["HOUR"]:
+        # Where clocks go back there are two such hours.
+        return pc.add(value, pc.subtract(rounded, local))
+    return to_instant(rounded, zone)
 
 
 def _rounded(times: pa.Array, unit: str, up: bool) -> pa.Array:

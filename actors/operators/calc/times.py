@@ -11,9 +11,9 @@ from actors.operators.calc.values import calendar
 from actors.operators.calc.values.calendar import Numbers
 from actors.operators.calc.values.evaluation import Datum, Kernel, KernelCall, as_array, plain, with_call
 from actors.operators.calc.values.time_texts import parsed_dates, parsed_timestamps, read_by, written_by
-from actors.operators.calc.values.zones import to_instant, to_local
 from flinkray.tables.functions.times import PARTS_BY_NAME, SOURCE_WATERMARK
 from flinkray.tables.types.logical import INTERVALS, NUMBERS, TEXTS, TypeRoot
+from flinkray.time.zones import to_instant, to_local
 
 _DEFAULT_PATTERN = "yyyy-MM-dd HH:mm:ss"
 _NO_TIME = -(2**63)
@@ -29,7 +29,7 @@ def _extract(call: KernelCall, unit: str, value: Datum) -> pa.Array:
     kind = call.types[-1]
     if kind.root in INTERVALS:
         return _of_interval(value, unit)
-    if kind.root is TypeRoot.TIMESTAMP_LTZ and unit != "EPOCH":
+    if kind.root is TypeRoot.TIMESTAMP_LTZ:  # EPOCH, too, counts the seconds that clocks show
         value = to_local(value, call.context.time_zone)
     days, rest, scale = calendar.split(value)
     return calendar.with_nulls_of(_part(days, rest, scale, unit), value, pa.int64())
@@ -105,7 +105,9 @@ def _overlaps(call: KernelCall, *arguments: Datum) -> pa.Array:
 def _period(call: KernelCall, arguments: tuple[Datum, ...], place: int) -> tuple[pa.Array, pa.Array]:
     begin, end = (as_array(arguments[place + more], call.rows) for more in (0, 1))
     if call.types[place + 1].root in INTERVALS:
-        end = shifts.shifted(begin, call.types[place], end, call.types[place + 1], 1, call)
+        end = shifts.shifted(begin, end, call.types[place + 1], 1)
+    if call.types[place].root is TypeRoot.TIMESTAMP_LTZ:  # of which Arrow finds no lowest
+        begin, end = (each.cast(pa.timestamp(each.type.unit)) for each in (begin, end))
     return pc.min_element_wise(begin, end, skip_nulls=False), pc.max_element_wise(begin, end, skip_nulls=False)
 
 
@@ -142,7 +144,7 @@ def _to_timestamp_ltz(
         millis = pc.multiply(counts, 1000) if digits == 0 else counts
         return millis.cast(pa.timestamp("ms", "UTC"))
     pattern = None if precision is None else str(precision)
-    return to_instant(_to_timestamp(value, pattern), zone or call.context.time_zone)
+    return to_instant(_to_timestamp(value, pattern), zone or "UTC")
 
 
 def _from_unixtime(call: KernelCall, value: pa.Array, pattern: str = _DEFAULT_PATTERN) -> pa.Array:
@@ -153,12 +155,12 @@ def _unix_timestamp(call: KernelCall, value: Datum = None, pattern: str = _DEFAU
     if value is None:
         return pa.scalar(call.context.now_micros // 1_000_000, pa.int64())
     read = read_by(value, pattern, "s", 0)
-    seconds = to_instant(read, call.context.time_zone).cast(pa.int64())
+    seconds = to_instant(read, call.context.time_zone, ambiguous="latest").cast(pa.int64())
     return pc.if_else(pc.and_(value.is_valid(), read.is_null()), _NO_TIME, seconds)
 
 
 def _convert_tz(value: pa.Array, source: str, target: str) -> pa.Array:
-    instants = to_instant(read_by(value, _DEFAULT_PATTERN, "s", 0), source)
+    instants = to_instant(read_by(value, _DEFAULT_PATTERN, "s", 0), source, ambiguous="latest")
     return written_by(to_local(instants, target), _DEFAULT_PATTERN)
 
 

@@ -22,6 +22,7 @@ from flinkray.tables.plans.nodes import Insert, Scan, TemporalJoin
 from flinkray.tables.plans.rules.order import optimized
 from flinkray.tables.plans.rules.rewriting import bottom_up
 from flinkray.tables.plans.rules.row_fields import fields_read
+from flinkray.tables.plans.rules.time_zones import in_time_zone
 from flinkray.tables.plans.tables import Table, TablePath
 from flinkray.tables.plans.upsert_keys import upsert_keys
 from flinkray.tables.syntax import statements as syntax
@@ -65,7 +66,7 @@ class Program:
         self._as_named: dict[Table, Table] = {}
         """Tables as statements name them, by what hints made of them."""
         self._lookups: dict[TablePath, LookupTable] = {}
-        self._plans = {plan: optimized(self.read(plan)) for plan in plans}
+        self._plans = {plan: in_time_zone(optimized(self.read(plan)), options.time_zone) for plan in plans}
         self._scan()
         if is_automatic and all(map(_is_bounded, self._tables.values())):
             options = replace(options, is_batch=True)

@@ -73,6 +73,7 @@ class TableResult:
         client: JobClient | None = None,
         has_kinds: bool = False,
         width: int = DEFAULT_WIDTH,
+        time_zone: str = "UTC",
     ) -> None:
         self._row_type = row_type
         self._rows: CollectedRows | Answer | None = rows
@@ -83,6 +84,7 @@ class TableResult:
         self._client = client
         self._has_kinds = has_kinds
         self._width = width
+        self._time_zone = time_zone
 
     # -- what it is
 
@@ -186,12 +188,12 @@ class TableResult:
         for batch in self._batches():
             kinds = [0] * batch.data.num_rows if batch.kinds is None else batch.kinds.to_pylist()
             columns = zip(batch.data.columns, self._row_type.types, strict=True)
-            texts = (texts_of(*each, self._null_text) for each in columns)
+            texts = (texts_of(*each, self._null_text, self._time_zone) for each in columns)
             yield from zip(kinds, zip(*texts, strict=True), strict=True)
 
     def _texts(self, batch: Batch) -> Iterator[Sequence[str]]:
         columns = zip(batch.data.columns, self._row_type.types, strict=True)
-        texts = [texts_of(column, kind, self._null_text) for column, kind in columns]
+        texts = [texts_of(*each, self._null_text, self._time_zone) for each in columns]
         if self._has_kinds:
             kinds = [0] * batch.data.num_rows if batch.kinds is None else batch.kinds.to_pylist()
             texts.insert(0, [SHORT_STRINGS[kind] for kind in kinds])

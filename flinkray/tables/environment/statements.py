@@ -10,7 +10,7 @@ from typing import Protocol
 from flinkray.collected_rows import CollectedRows
 from flinkray.config.configuration import Configuration
 from flinkray.config.options import RUNTIME_MODE
-from flinkray.config.table_options import DISPLAY_WIDTH, DML_SYNC
+from flinkray.config.table_options import DISPLAY_WIDTH, DML_SYNC, LOCAL_TIME_ZONE
 from flinkray.connectors.collect.sink import CollectSink
 from flinkray.errors import InvalidProgramError, SqlError, SqlUnsupportedError, SqlValidationError
 from flinkray.execution import JobClient
@@ -183,6 +183,7 @@ class StatementEnvironment:
             client,
             has_kinds=not program.is_batch,
             width=configuration.get(DISPLAY_WIDTH),
+            time_zone=configuration.get(LOCAL_TIME_ZONE),
         )
 
     def _program(

@@ -18,15 +18,18 @@ from flinkray.tables.types.logical import (
     TypeRoot,
 )
 from flinkray.tables.types.number_texts import double_text, float_text
+from flinkray.time.zones import to_local
 
 NULL_TEXT = "<NULL>"
 """How NULL is printed in a column; within a value it is NULL."""
 _EPOCH = datetime.datetime(1970, 1, 1)
 
 
-def texts_of(column: pa.Array | pa.ChunkedArray, kind: LogicalType, null_text: str = NULL_TEXT) -> list[str]:
-    """The texts of a column's values."""
+def texts_of(column: pa.Array, kind: LogicalType, null_text: str = NULL_TEXT, time_zone: str = "UTC") -> list[str]:
+    """The texts of a column's values; of instants, what clocks in the time zone show."""
     text = _text_of(kind)
+    if kind.root is TypeRoot.TIMESTAMP_LTZ:
+        column = to_local(column, time_zone)
     if isinstance(kind, TimestampType | TimeType):
         column = column.cast(pa.int64() if not pa.types.is_time32(column.type) else pa.int32())
     return [null_text if value is None else text(value) for value in column.to_pylist()]

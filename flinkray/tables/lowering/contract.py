@@ -50,6 +50,8 @@ class TableOptions(Struct, frozen=True):
     """A source without rows for so long holds no watermark back; 0: each does."""
     phases: str = "AUTO"
     """Whether aggregates that can be are computed within each batch first: AUTO, TWO_PHASE or ONE_PHASE."""
+    time_zone: str = "UTC"
+    """In which instants are dates and times of day."""
 
 
 class Lowering(ABC):

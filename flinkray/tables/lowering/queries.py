@@ -8,7 +8,7 @@ from typing import Any
 
 from flinkray.config.configuration import Configuration
 from flinkray.config.options import AGG_PHASE_STRATEGY, RUNTIME_MODE
-from flinkray.config.table_options import SOURCE_IDLE_TIMEOUT, STATE_TTL
+from flinkray.config.table_options import LOCAL_TIME_ZONE, SOURCE_IDLE_TIMEOUT, STATE_TTL
 from flinkray.errors import InvalidProgramError, SqlError, SqlValidationError, did_you_mean
 from flinkray.tables.binding.binder import Binder
 from flinkray.tables.catalog import DEFAULT_CATALOG, DEFAULT_DATABASE, Catalog
@@ -19,6 +19,7 @@ from flinkray.tables.lowering.rowtimes import rowtime_of
 from flinkray.tables.plans.explain import explain
 from flinkray.tables.plans.expressions import Plan
 from flinkray.tables.plans.rules.order import optimized
+from flinkray.tables.plans.rules.time_zones import in_time_zone
 from flinkray.tables.plans.tables import Table, TableColumn, TablePath
 from flinkray.tables.syntax.parsing.parser import parse_statement
 from flinkray.tables.syntax.statements import QueryStatement
@@ -47,7 +48,8 @@ def planned(
     statement, plan = _bound(query, streams)
     tables = {_path(name): transformation for name, (transformation, _) in streams.items()}
     try:
-        transformation = PlanLowering(tables, options).of(plan)
+        options = options or TableOptions()
+        transformation = PlanLowering(tables, options).of(in_time_zone(plan, options.time_zone))
     except Unexecutable as error:
         raise refusal(error, statement, query) from None
     return transformation, RecordType(Kind.ROW, stored_schema(plan.row_type))
@@ -60,6 +62,7 @@ def options_of(configuration: Configuration) -> TableOptions:
         is_batch=configuration.get(RUNTIME_MODE) == "batch",
         idle_timeout_ms=configuration.get(SOURCE_IDLE_TIMEOUT),
         phases=configuration.get(AGG_PHASE_STRATEGY),
+        time_zone=configuration.get(LOCAL_TIME_ZONE),
     )
 
 

@@ -11,7 +11,7 @@ from flinkray.tables.plans.expressions import BoundExpression, Call, Plan
 from flinkray.tables.plans.nodes import WatermarkAssigner
 from flinkray.tables.types.logical import LogicalType, TimeAttribute, TimestampType
 from flinkray.transformations.operator_factories import OperatorFactory, RowtimeFactory
-from flinkray.transformations.table_window_factories import WatermarkAssignerFactory
+from flinkray.transformations.table_window_factories import LocalTimeFactory, WatermarkAssignerFactory
 from flinkray.transformations.transformation import PhysicalTransformation, Transformation, own_parallelism
 from flinkray.types.records import Millis
 
@@ -57,6 +57,18 @@ def with_event_times(rows: Transformation, column: str, shift_ms: int, *, drops:
     shift = f" {shift_ms:+} ms" if shift_ms else ""
     factory = RowtimeFactory(column, shift_ms=Millis(shift_ms), drops=drops)
     return beside(rows, "Rowtime", f"event time: {column}{shift}", factory)
+
+
+def in_local_time(rows: Transformation, time_zone: str) -> Transformation:
+    """The rows with event time as clocks in the time zone show it."""
+    factory = LocalTimeFactory(time_zone)
+    return beside(rows, "LocalTime", f"event time as clocks in {time_zone} show it", factory)
+
+
+def in_instants(rows: Transformation, time_zone: str) -> Transformation:
+    """What has been computed of `in_local_time`, with its event time made instants again."""
+    factory = LocalTimeFactory(time_zone, is_back=True)
+    return beside(rows, "Instants", f"event time as instants, from clocks in {time_zone}", factory)
 
 
 def beside(rows: Transformation, name: str, description: str, factory: OperatorFactory) -> Transformation:

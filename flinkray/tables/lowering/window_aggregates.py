@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -10,8 +10,9 @@ from msgspec.structs import replace
 from flinkray.tables.lowering.aggregates import call_text, checked_functions
 from flinkray.tables.lowering.calc import added, columns_of_rows
 from flinkray.tables.lowering.contract import Lowering, Unexecutable, keyed, to_one
-from flinkray.tables.lowering.times import is_proctime, with_event_times
+from flinkray.tables.lowering.times import in_instants, in_local_time, is_proctime, with_event_times
 from flinkray.tables.lowering.window_calls import ONE, NotBuiltIn, WindowCalls, call_of_interval
+from flinkray.tables.plans.changelogs import inputs_need_before
 from flinkray.tables.plans.expressions import (
     BoundExpression,
     Call,
@@ -32,9 +33,10 @@ from flinkray.tables.plans.nodes import (
     WindowTableFunction,
     unique_names,
 )
-from flinkray.tables.plans.window_columns import window_columns
+from flinkray.tables.plans.rules.time_zones import UTC
+from flinkray.tables.plans.window_columns import WindowColumns, window_columns
 from flinkray.tables.types.logical import TIMESTAMP, TIMESTAMP_LTZ, LogicalType, RowField, TimestampType, TypeRoot
-from flinkray.transformations.operator_factories import CalcFactory, WindowFactory
+from flinkray.transformations.operator_factories import CalcFactory, TableFactory, WindowFactory
 from flinkray.transformations.table_window_factories import WindowAggregateFactory
 from flinkray.transformations.transformation import PhysicalTransformation, Transformation
 from flinkray.types.keys import ColumnKey
@@ -48,6 +50,7 @@ from flinkray.windows.assigners import (
     WindowAssigner,
 )
 
+_SET_UTC = "SET 'table.local-time-zone' = 'UTC'"
 _TIME = "t"
 _START, _END = "window_start", "window_end"
 """What window operators call the bounds of windows, in milliseconds."""
@@ -78,6 +81,8 @@ class _Windowed(Struct, frozen=True):
     time: BoundExpression | None
     """Over the columns of `rows.plan`; None: the clock."""
     assigner: WindowAssigner
+    is_instant: bool
+    """Whether the time is an instant."""
     bounds: Mapping[int, str]
     """Places in the aggregate's keys that are START, END or TIME of the window, as its operator gives them."""
     shift_ms: int = 0
@@ -89,6 +94,9 @@ def window_aggregate(plan: Aggregate, lowering: Lowering) -> Transformation:
     found = _of_group_window(plan) or _of_table_function(plan) or _of_windowed_rows(plan)
     if found is None:
         raise Unexecutable(plan)
+    zone = lowering.options.time_zone if found.is_instant else UTC
+    if zone != UTC and found.time is None:
+        raise Unexecutable(plan, f"windows of processing time follow no time zone yet, and it is {zone}: {_SET_UTC}")
     try:
         calls = WindowCalls(plan, found.rows.columns)
     except NotBuiltIn:
@@ -98,16 +106,46 @@ def window_aggregate(plan: Aggregate, lowering: Lowering) -> Transformation:
     columns = [*keys.values(), *calls.arguments]
     time = None if _has_event_times(found) else found.time
     if time is not None:
-        columns.append((_TIME, time))
+        columns.append((_TIME, _local(time, zone)))
     elif not columns:  # rows without columns could not be counted
         columns.append((_TIME, ONE))
     below = found.rows.plan if found.rows.predicate is None else Filter(found.rows.plan, found.rows.predicate)
     names = tuple(name for name, _ in columns)
     rows = lowering.of(Project(below, tuple(each for _, each in columns), names))
+    if zone != UTC:
+        rows = in_local_time(rows, zone)
     if time is not None:
         rows = with_event_times(rows, _TIME, found.shift_ms, drops=True)
     windows = _window(rows, found.assigner, [name for name, _ in keys.values()], calls)
-    return added(windows, _results(plan, found, keys, calls))
+    if zone != UTC:
+        windows = in_instants(windows, zone)
+    return added(windows, _results(plan, found, keys, calls, zone))
+
+
+def _local(time: BoundExpression, zone: str) -> BoundExpression:
+    """A time as clocks in the zone show it."""
+    if zone == UTC or time.type.root is not TypeRoot.TIMESTAMP_LTZ:
+        return time
+    return Call(replace(TIMESTAMP(3), nullable=time.type.nullable), "CAST", (time,), time_zone=zone)
+
+
+def of_windows(
+    found: WindowColumns,
+    name: str,
+    description: str,
+    plan: Plan,
+    factory: TableFactory,
+    keys: Sequence[Sequence[int]],
+    lowering: Lowering,
+    before: bool,
+) -> Transformation:
+    """An operator that waits for the ends of its rows' windows: where these are local times, by local event time."""
+    zone = lowering.options.time_zone
+    if zone == UTC or not found.windows.is_instant:
+        return lowering.operator(name, description, plan, factory, keys, before)
+    needs = inputs_need_before(plan, before)
+    inputs = [in_local_time(lowering.of(each, need), zone) for each, need in zip(plan.inputs, needs, strict=True)]
+    return in_instants(lowering.operator(name, description, plan, factory, keys, before, inputs), zone)
 
 
 def _of_kept_rows(plan: Aggregate, lowering: Lowering) -> Transformation:
@@ -130,7 +168,7 @@ def _of_kept_rows(plan: Aggregate, lowering: Lowering) -> Transformation:
     text = ", ".join(call_text(call, rows.names, functions) for call in plan.calls)
     description = f"{text} by [{', '.join(rows.names[each] for each in plan.keys)}]"
     others = tuple(each for each in plan.keys if each not in (found.start, found.end))
-    return lowering.operator("WindowRowsAggregate", description, plan, factory, [others], before=True)
+    return of_windows(found, "WindowRowsAggregate", description, plan, factory, [others], lowering, before=True)
 
 
 def _of_columns(plan: Aggregate, window: GroupWindow) -> Plan:
@@ -175,7 +213,7 @@ def _window(rows: Transformation, assigner: WindowAssigner, keys: list[str], cal
 
 
 def _results(
-    plan: Aggregate, found: _Windowed, keys: Mapping[int, tuple[str, BoundExpression]], calls: WindowCalls
+    plan: Aggregate, found: _Windowed, keys: Mapping[int, tuple[str, BoundExpression]], calls: WindowCalls, zone: str
 ) -> CalcFactory:
     """The columns of an aggregate from those of its window operator."""
     columns: list[tuple[str, LogicalType]] = []
@@ -191,6 +229,9 @@ def _results(
         if name in ("START", "END"):
             return column(_START if name == "START" else _END, TIMESTAMP(3).not_null())
         is_instant = kind.root is TypeRoot.TIMESTAMP_LTZ
+        if is_instant and zone != UTC:
+            last = call_of_interval(column(_END, TIMESTAMP(3).not_null()), -1)
+            return Call(TIMESTAMP_LTZ(3).not_null(), "CAST", (last,), time_zone=zone)
         end = column(_END, (TIMESTAMP_LTZ(3) if is_instant else TIMESTAMP(3)).not_null())
         return call_of_interval(end, -1)
 
@@ -216,7 +257,7 @@ def _of_group_window(plan: Aggregate) -> _Windowed | None:
     time = rows.columns[window.time]
     by_clock = is_proctime(plan.input.row_type.types[window.time])
     assigner = _assigner(window.kind, window.size, window.slide, 0, by_clock)
-    return _Windowed(rows, None if by_clock else time, assigner, {})
+    return _Windowed(rows, None if by_clock else time, assigner, time.type.root is TypeRoot.TIMESTAMP_LTZ, {})
 
 
 def _of_table_function(plan: Aggregate) -> _Windowed | None:
@@ -251,7 +292,9 @@ def _of_table_function(plan: Aggregate) -> _Windowed | None:
     assigner = _assigner(function.kind, function.size, function.slide, function.offset, by_clock)
     # The columns of windows stay: they are keys, which the window operator gives.
     inputs = _Below(below.plan, below.columns + function_columns[width:], below.predicate)
-    return _Windowed(inputs.under(rows), None if by_clock else below.columns[function.time], assigner, bounds)
+    time = below.columns[function.time]
+    is_instant = time.type.root is TypeRoot.TIMESTAMP_LTZ
+    return _Windowed(inputs.under(rows), None if by_clock else time, assigner, is_instant, bounds)
 
 
 def _of_windowed_rows(plan: Aggregate) -> _Windowed | None:
@@ -270,7 +313,8 @@ def _of_windowed_rows(plan: Aggregate) -> _Windowed | None:
         names[found.time] = "TIME"
     bounds = {place: names[key] for place, key in enumerate(plan.keys) if key in names}
     rows = _below(plan.input)
-    return _Windowed(rows, rows.columns[found.end], TumblingEventTimeWindows(step, of_end), bounds, shift_ms=-1)
+    assigner = TumblingEventTimeWindows(step, of_end)
+    return _Windowed(rows, rows.columns[found.end], assigner, windows.is_instant, bounds, shift_ms=-1)
 
 
 def _assigner(kind: str, size: int, slide: int, offset: int, by_clock: bool) -> WindowAssigner:

@@ -6,7 +6,7 @@ from flinkray.tables.lowering.contract import Lowering, Unexecutable
 from flinkray.tables.lowering.joins import with_strict_keys
 from flinkray.tables.lowering.ranks import check_order
 from flinkray.tables.lowering.times import beside, is_proctime
-from flinkray.tables.lowering.window_aggregates import window_aggregate
+from flinkray.tables.lowering.window_aggregates import of_windows, window_aggregate
 from flinkray.tables.plans.expressions import Plan, SortKey
 from flinkray.tables.plans.nodes import Aggregate, Deduplicate, Join, Rank, WindowTableFunction
 from flinkray.tables.plans.window_columns import (
@@ -51,6 +51,7 @@ def windowed(plan: WindowTableFunction, lowering: Lowering, before: bool) -> Tra
         Windows(plan.kind, plan.size, plan.slide or plan.size, plan.offset),
         (start.name, end.name, time.name),
         time.type.root is TypeRoot.TIMESTAMP_LTZ,
+        lowering.options.time_zone,
     )
     step = f", every {plan.slide} ms" if plan.slide else ""
     description = f"{plan.kind} of {plan.size} ms{step} by {rows.names[plan.time]}"
@@ -86,7 +87,7 @@ def window_rank(plan: Rank | Deduplicate, lowering: Lowering, before: bool) -> T
     text = ", ".join(f"{rows.names[each.index]}{' DESC' if each.descending else ''}" for each in order)
     description = f"{kind} {bounds[0]} to {bounds[1]} of [{', '.join(rows.names[each] for each in keys)}] by [{text}]"
     others = tuple(each for each in keys if each not in (found.start, found.end))
-    return lowering.operator(name, description, plan, factory, [others], before)
+    return of_windows(found, name, description, plan, factory, [others], lowering, before)
 
 
 def window_join(plan: Join, lowering: Lowering, before: bool) -> Transformation:
@@ -108,7 +109,7 @@ def window_join(plan: Join, lowering: Lowering, before: bool) -> Transformation:
     text = ", ".join(f"{names[0][pair[0]]} = {names[1][pair[1]]}" for pair in plan.keys)
     others = [pair for pair in plan.keys if pair not in ((left.start, right.start), (left.end, right.end))]
     keys = [tuple(pair[side] for pair in others) for side in (0, 1)]
-    return lowering.operator("WindowJoin", f"{plan.kind} on {text}", plan, factory, keys, before)
+    return of_windows(left, "WindowJoin", f"{plan.kind} on {text}", plan, factory, keys, lowering, before)
 
 
 def _windows(plan: Rank | Deduplicate | Join, side: int) -> WindowColumns:

@@ -66,6 +66,8 @@ class Call(BoundExpression, frozen=True):
     function: str
     arguments: tuple[BoundExpression, ...] = ()
     is_deterministic: bool = True
+    time_zone: str | None = None
+    """In which instants are dates and times of day, where the call depends on that; None: in UTC."""
 
 
 class FieldAccess(BoundExpression, frozen=True):

@@ -23,7 +23,7 @@ from flinkray.tables.plans.nodes import (
     Window,
     WindowTableFunction,
 )
-from flinkray.tables.types.logical import TimeAttribute, TimestampType
+from flinkray.tables.types.logical import TimeAttribute, TimestampType, TypeRoot
 
 
 class WindowKind(Struct, frozen=True):
@@ -35,6 +35,8 @@ class WindowKind(Struct, frozen=True):
     offset: int = 0
     is_proctime: bool = False
     """Whether the clock says when they end."""
+    is_instant: bool = False
+    """Whether their times are instants, and their bounds what clocks in the session's time zone show."""
 
 
 class WindowColumns(Struct, frozen=True):
@@ -60,7 +62,9 @@ def window_columns(plan: Plan) -> WindowColumns | None:
             width = len(plan.input.row_type.fields)
             time = plan.input.row_type.types[plan.time]
             is_proctime = isinstance(time, TimestampType) and time.attribute is TimeAttribute.PROCTIME
-            windows = WindowKind(plan.kind, plan.size, plan.slide, plan.offset, is_proctime)
+            windows = WindowKind(
+                plan.kind, plan.size, plan.slide, plan.offset, is_proctime, time.root is TypeRoot.TIMESTAMP_LTZ
+            )
             return WindowColumns(windows, width, width + 1, width + 2)
         case Filter() | Sort() | Limit() | Rank() | Deduplicate() | Window():
             return window_columns(plan.input)

@@ -2,5 +2,5 @@
 
 - `evaluation.py`: a call, the kernel that computes it, and constants among its arguments. Open it first.
 - `casts.py`: CAST; `printing.py`: values as text; `time_texts.py`: texts as times, and Java's patterns.
-- `decimals.py`, `nested.py`, `calendar.py`, `zones.py`: arithmetic of decimals, lists and maps, days, time zones.
+- `decimals.py`, `nested.py`, `calendar.py`: arithmetic of decimals, lists and maps, days.
 """

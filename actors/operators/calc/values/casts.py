@@ -20,7 +20,6 @@ from actors.operators.calc.values.evaluation import (
 from actors.operators.calc.values.nested import flat_list, flat_map, lists_of, maps_of
 from actors.operators.calc.values.printing import to_text
 from actors.operators.calc.values.time_texts import parsed_dates, parsed_times, parsed_timestamps
-from actors.operators.calc.values.zones import to_instant, to_local
 from flinkray.tables.types.arrow import to_arrow
 from flinkray.tables.types.logical import (
     APPROXIMATE,
@@ -38,6 +37,7 @@ from flinkray.tables.types.logical import (
     TimeType,
     TypeRoot,
 )
+from flinkray.time.zones import to_instant, to_local
 
 _WHOLE = r"^[ ]*[+-]?([0-9]+\.?[0-9]*|\.[0-9]*)[ ]*$"
 _REAL = r"^[ \t\r\n]*[+-]?(NaN|Infinity|([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?[fFdD]?)[ \t\r\n]*$"

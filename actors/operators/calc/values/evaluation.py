@@ -24,7 +24,7 @@ class EvaluationContext(Struct, frozen=True):
     Args:
         now_micros: the time of the batch, as microseconds since 1970 UTC.
         query_start_micros: the time of the statement; where it is None, CURRENT_TIMESTAMP is that of the batch.
-        time_zone: the session's, by which instants are dates and times of day.
+        time_zone: by which instants are dates and times of day, for calls that name none.
         watermark: of the operator, as milliseconds since 1970; None: there was none.
         database: the current one.
     """

@@ -12,7 +12,6 @@ import pyarrow.compute as pc
 from actors.operators.calc.values import decimals
 from actors.operators.calc.values.evaluation import EvaluationContext, nulls_where
 from actors.operators.calc.values.nested import Lengths, flat_list, flat_map, lists_of
-from actors.operators.calc.values.zones import to_local
 from flinkray.tables.types.logical import (
     APPROXIMATE,
     BYTE_STRINGS,
@@ -29,6 +28,7 @@ from flinkray.tables.types.logical import (
     TimeType,
     TypeRoot,
 )
+from flinkray.time.zones import to_local
 
 _TEXT = pa.string()
 _HELD = {"s": 0, "ms": 3, "us": 6, "ns": 9}

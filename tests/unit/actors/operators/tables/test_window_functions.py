@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from actors.operators.tables.windows.local_time import LocalTimeOperator
 from actors.operators.tables.windows.table_function import WindowTableFunctionOperator, windows_of
 from actors.operators.tables.windows.watermarks import WatermarkAssignerOperator
 from actors.operators.time.rowtime import RowtimeOperator
@@ -17,11 +18,12 @@ from flinkray.tables.plans.expressions import Call, Column, Constant
 from flinkray.tables.types.logical import INTERVAL, TIMESTAMP
 from flinkray.transformations.operator_factories import RowtimeFactory
 from flinkray.transformations.table_window_factories import (
+    LocalTimeFactory,
     WatermarkAssignerFactory,
     Windows,
     WindowTableFunctionFactory,
 )
-from flinkray.types.records import Millis
+from flinkray.types.records import MAX_TIMESTAMP, Millis
 from tests.support.operators import OperatorHarness
 from tests.support.state import restored_from
 
@@ -140,3 +142,19 @@ def test_a_rowtime_that_is_null_is_an_error_that_names_it() -> None:
         pytest.raises(NullTimestampError, match="column 'at' gives no event time for row 1"),
     ):
         harness.push(times_of([1, None]))
+
+
+def test_local_event_time_is_what_clocks_show_and_may_be_made_instants_again() -> None:
+    instants = [1730608200000, 1730611800000, 1730615400000]  # 0:30, 1:30 and again 1:30
+    local = [1730593800000, 1730597400000, 1730597400000]
+    with OperatorHarness(LocalTimeOperator(LocalTimeFactory("America/New_York"))) as harness:
+        harness.push({"n": [1, 2, 3]}, instants)
+        for instant in (*instants, MAX_TIMESTAMP):
+            harness.watermark(instant)
+        assert harness.output.timestamps == local
+        assert harness.output.watermarks == [local[0], 1730595599999, local[2], MAX_TIMESTAMP]
+    with OperatorHarness(LocalTimeOperator(LocalTimeFactory("America/New_York", is_back=True))) as harness:
+        harness.push({"n": [1, 2]}, local[:2])
+        harness.watermark(local[1])
+        assert harness.output.timestamps == instants[:2]
+        assert harness.output.watermarks == [instants[2]]

@@ -1,0 +1,101 @@
+"""Instants as dates and times of day in a time zone, and back, as Java resolves them."""
+
+from __future__ import annotations
+
+import re
+import zoneinfo
+from typing import Literal
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+_OFFSET = re.compile(r"(?:GMT|UTC)?([+-])(\d{1,2})(?::?(\d{2}))?")
+_UTC = ("UTC", "GMT", "Z", "Etc/UTC")
+_CUSTOM = re.compile(r"GMT[+-](0\d|1[0-7]):[0-5]\d|GMT[+-]18:00")
+_SHORT = ("EST", "MST", "HST", "ROC")
+"""Names that are no zones of Java."""
+
+
+def is_time_zone(name: str) -> bool:
+    """Whether it is a time zone as Flink takes them: a full name such as America/New_York, or one such as GMT-08:00."""
+    if _CUSTOM.fullmatch(name):
+        return True
+    try:
+        zoneinfo.ZoneInfo(name)
+    except (ValueError, OSError, zoneinfo.ZoneInfoNotFoundError):
+        return False
+    return name not in _SHORT
+
+
+def to_local(instants: pa.Array, time_zone: str) -> pa.Array:
+    """Timestamps without a zone: what clocks in the time zone showed."""
+    unit = instants.type.unit
+    offset = _offset_of(time_zone, unit)
+    if offset is not None:
+        return pc.add(instants.cast(pa.timestamp(unit)), offset)
+    return pc.local_timestamp(instants.cast(pa.timestamp(unit, time_zone)))
+
+
+def to_instant(local: pa.Array, time_zone: str, ambiguous: Literal["earliest", "latest"] = "earliest") -> pa.Array:
+    """Instants at which clocks in the time zone show this, after a gap as much later.
+
+    Args:
+        ambiguous: which of two; Java's old formats take the latest.
+    """
+    unit = local.type.unit
+    offset = _offset_of(time_zone, unit)
+    if offset is not None:
+        return pc.subtract(local, offset).cast(pa.timestamp(unit, "UTC"))
+    try:
+        found = pc.assume_timezone(local, time_zone, ambiguous=ambiguous, nonexistent="raise")
+    except pa.ArrowInvalid:
+        # In a gap Java goes on by the offset before it: the time a day earlier, and a day more.
+        found = pc.assume_timezone(local, time_zone, ambiguous=ambiguous, nonexistent="earliest")
+        is_gap = pc.not_equal(pc.local_timestamp(found), local)
+        day = pa.scalar(86_400, pa.duration("s")).cast(pa.duration(unit))
+        before = pc.add(
+            pc.assume_timezone(pc.subtract(local, day), time_zone, ambiguous="earliest", nonexistent="earliest"), day
+        )
+        found = pc.if_else(is_gap, before, found)
+    return found.cast(pa.timestamp(unit, "UTC"))
+
+
+def to_local_millis(instant: int, time_zone: str) -> int:
+    """What clocks show at an instant that event time has come to, so that they show nothing as early any more.
+
+    Both are milliseconds. Where clocks go back, it stays just before the time that they go back to.
+    """
+    local = _local(instant, time_zone)
+    last = to_instant_millis(local, time_zone)
+    if last == instant:
+        return local
+    # Clocks show the same again at `last`: they go back after `instant`, at `high`, and no later than that.
+    low, high = instant, last
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if _local(middle, time_zone) - middle == local - instant else (low, middle)
+    return min(local, _local(high, time_zone) - 1)
+
+
+def to_instant_millis(local: int, time_zone: str) -> int:
+    """The last instant at which clocks show this; the end of a gap where they never do. Both are milliseconds."""
+    offset = _offset_of(time_zone, "ms")
+    if offset is not None:
+        return local - int(offset.value)
+    times = pa.array([local], pa.timestamp("ms"))
+    found = pc.assume_timezone(times, time_zone, ambiguous="latest", nonexistent="latest")
+    return int(found[0].value)
+
+
+def _local(instant: int, time_zone: str) -> int:
+    return int(to_local(pa.array([instant], pa.timestamp("ms", "UTC")), time_zone)[0].value)
+
+
+def _offset_of(time_zone: str, unit: str) -> pa.Scalar | None:
+    """How far clocks are ahead of UTC where that is always the same, as in UTC, +08:00 and Java's GMT+8; else None."""
+    offset = _OFFSET.fullmatch(time_zone)
+    if offset is None:
+        return pa.scalar(0, pa.duration(unit)) if time_zone in _UTC else None
+    sign, hours, minutes = offset.groups()
+    seconds = int(hours) * 3_600 + int(minutes or 0) * 60
+    return pa.scalar(-seconds if sign == "-" else seconds, pa.duration("s")).cast(pa.duration(unit))

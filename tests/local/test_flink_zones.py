@@ -1,0 +1,59 @@
+"""Instants are dates and times of day of `table.local-time-zone`, as Flink 2.3 has them (tests/support/flink_zones)."""
+
+from __future__ import annotations
+
+import io
+import json
+
+import pytest
+
+from flinkray.errors import SqlError
+from tests.support.flink_statements import folded
+from tests.support.flink_zones import ANSWERS, TICKS, WINDOWS, ZONES, expressions_query
+from tests.support.jobs import environment
+from tests.support.whole_jobs import rows_of
+
+_KIND = "row_kind"
+_LOST = {
+    "America/New_York": set[str](),
+    "Asia/Kolkata": {"tumble_offset", "hop", "cumulate", "cascade"},
+    "GMT-08:00": {"tumble_1d"},
+}
+"""Where Flink loses rows: in zones without summer time it counts up what it has gathered when windows of UTC end, and
+drops what it then finds to be late."""
+_TICKS = 34
+
+
+@pytest.mark.parametrize("zone", ZONES)
+def test_expressions_and_windows_of_a_time_zone_come_to_flinks_answers(zone: str) -> None:
+    env = environment(parallelism=1)
+    tables = env.tables
+    tables.execute_sql(f"SET 'table.local-time-zone' = '{zone}'")
+    tables.execute_sql(TICKS)
+    queries = {"expressions": expressions_query(), **WINDOWS}
+    streams = {name: tables.to_changelog_stream(tables.sql_query(sql)) for name, sql in queries.items()}
+    found = rows_of(env, {name: each.kinds_as_column(_KIND) for name, each in streams.items()})
+    answers = {name: folded((row[-1], row[:-1]) for row in map(tuple, rows)) for name, rows in found.items()}
+    expected = json.loads(ANSWERS.read_text())[zone]
+    assert answers["expressions"] == expected["expressions"]
+    lost = _LOST[zone]
+    assert {name for name, rows in answers.items() if rows != expected[name]} == lost
+    for name in {"tumble_30m", "tumble_1d", "tumble_offset", "session", "cascade"}:
+        count = -1 if name == "cascade" else -2
+        assert sum(json.loads(row)[count] for row in answers[name]) == _TICKS, "no row is late"
+
+
+def test_instants_are_printed_as_clocks_in_the_time_zone_show_them() -> None:
+    tables = environment(parallelism=1).tables
+    tables.execute_sql("SET 'table.local-time-zone' = 'America/New_York'")
+    printed = io.StringIO()
+    tables.execute_sql("SELECT TO_TIMESTAMP_LTZ(1710054000000, 3) AS z").print(printed)
+    assert "2024-03-10 03:00:00.000" in printed.getvalue()
+
+
+def test_windows_of_the_clock_are_refused_in_a_time_zone() -> None:
+    tables = environment(parallelism=1).tables
+    tables.execute_sql("SET 'table.local-time-zone' = 'Asia/Kolkata'")
+    tables.execute_sql("CREATE TABLE clock (n INT, p AS PROCTIME()) WITH ('connector' = 'datagen')")
+    with pytest.raises(SqlError, match=r"follow no time zone yet, and it is Asia/Kolkata: SET .* = 'UTC'"):
+        tables.execute_sql("SELECT COUNT(*) FROM clock GROUP BY TUMBLE(p, INTERVAL '1' HOUR)")
