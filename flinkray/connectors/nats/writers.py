@@ -16,6 +16,7 @@ from flinkray.connectors.nats.commits import NatsRows
 from flinkray.connectors.nats.messages import NatsTarget
 from flinkray.connectors.request_buffer import RequestLimits
 from flinkray.connectors.sink import SinkWriter, SinkWriterContext
+from flinkray.errors import FlinkrayError
 
 
 class PublishingWriter(AsyncSinkWriter):
@@ -38,12 +39,10 @@ class PublishingWriter(AsyncSinkWriter):
 
     async def send(self, rows: pa.RecordBatch) -> list[int]:
         stream = await self._connected()
-        answers = []
         try:
-            for subject, payload, message_id in self._target.messages(rows, self._where):
-                headers = None if message_id is None else {"Nats-Msg-Id": message_id}
-                answers.append(await stream.publish_async(subject, payload, wait_stall=TIMEOUT_S, headers=headers))
-            found = await asyncio.wait_for(asyncio.gather(*answers, return_exceptions=True), TIMEOUT_S)
+            found = await asyncio.wait_for(self._publish(stream, rows), TIMEOUT_S)
+        except FlinkrayError:  # of a row that has no form
+            raise
         except Exception as error:
             await self._disconnect()
             self._refuse_unless_transient(error)
@@ -52,6 +51,14 @@ class PublishingWriter(AsyncSinkWriter):
         for index in failed:
             self._refuse_unless_transient(found[index])
         return failed
+
+    async def _publish(self, stream: Any, rows: pa.RecordBatch) -> list[Any]:
+        """The server's answers, or what went wrong, for each row."""
+        answers = []
+        for subject, payload, message_id in self._target.messages(rows, self._where):
+            headers = None if message_id is None else {"Nats-Msg-Id": message_id}
+            answers.append(await stream.publish_async(subject, payload, headers=headers))
+        return await asyncio.gather(*answers, return_exceptions=True)
 
     async def close_client(self) -> None:
         await self._disconnect()
