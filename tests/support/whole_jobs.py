@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pyarrow as pa
@@ -45,12 +46,18 @@ def in_order(stream: DataStream) -> list[Any]:
 
 
 def rows_of(env: StreamExecutionEnvironment, streams: Mapping[str, DataStream]) -> dict[str, list[Any]]:
-    """What several streams of one program give, each sorted as by `rows`. For few rows: they wait for each other."""
+    """What several streams of one program give, each sorted as by `rows`. All are taken at the same time: a stream of
+    which nobody takes rows holds back the sources that it shares with others."""
     for name, stream in streams.items():
         stream.sink_to(CollectSink(name))
     client = env.execute_async()
     try:
-        found = {name: [row for batch in client.collected(name) for row in decode(batch)] for name in streams}
+
+        def taken(name: str) -> list[Any]:
+            return [row for batch in client.collected(name) for row in decode(batch)]
+
+        with ThreadPoolExecutor(len(streams)) as pool:
+            found = dict(zip(streams, pool.map(taken, streams), strict=True))
         client.result(timeout=30)
     finally:
         client.close()
