@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from flinkray.config.option import Valid, at_least, one_of, option
 from flinkray.config.parsers import duration, text, truth, whole_number
-from flinkray.time.zones import is_time_zone
+from flinkray.time.zone_names import is_time_zone
 from flinkray.types.records import Millis
 
 DISPLAY_WIDTH = option(

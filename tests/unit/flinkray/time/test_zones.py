@@ -7,7 +7,8 @@ import zoneinfo
 
 import pytest
 
-from flinkray.time.zones import is_time_zone, to_instant_millis, to_local_millis
+from flinkray.time.zone_names import is_time_zone
+from flinkray.time.zones import to_instant_millis, to_local_millis
 
 HOUR = 3_600_000
 CHANGES = {"America/New_York": (1710054000000, 1730613600000), "Australia/Lord_Howe": (1728142200000, 1712415600000)}
