@@ -173,6 +173,7 @@ def test_how_many_messages_wait_is_measured(kafka: KafkaBroker, tmp_path: Path) 
     client = env.execute_async("pending")
     try:
         http = RestClient(client.web_url)
+        eventually((tmp_path / "came").exists)
         (vertex,) = http.get(f"/jobs/{client.job_id}").value["vertices"]
         path = f"/jobs/{client.job_id}/vertices/{vertex['id']}/subtasks/metrics"
 
@@ -180,7 +181,6 @@ def test_how_many_messages_wait_is_measured(kafka: KafkaBroker, tmp_path: Path) 
             answer = http.get(f"{path}?get=Source__messages.pendingRecords&agg=sum").value
             return [each["sum"] for each in answer]
 
-        eventually((tmp_path / "came").exists)
         kafka.write(topic, numbers(50))
         eventually(waiting, lambda found: found == [50])
         (tmp_path / "gate").touch()
