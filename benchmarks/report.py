@@ -107,10 +107,11 @@ def draw(path: Path) -> list[Path]:
 
 
 def _draw_dots(pyplot: Any, times: dict[tuple[str, str], float], path: Path) -> list[Path]:
-    """A line per workload, and on it a dot per engine."""
-    workloads = sorted({workload for workload, _ in times}, reverse=True)
+    """A line per workload, from the top in the order of the file, and on it a dot per engine."""
+    workloads = list(dict.fromkeys(workload for workload, _ in times))[::-1]
     engines = [name for name in ENGINES if any(engine == name for _, engine in times)]
-    figure, axes = pyplot.subplots(figsize=(9, 0.6 * len(workloads) + 1.8))
+    height = 0.6 if len(engines) > 1 else 0.4
+    figure, axes = pyplot.subplots(figsize=(9, height * len(workloads) + 1.8))
     below = labelled_below(times)
     for engine in engines:
         dots = {workload: value for (workload, of), value in times.items() if of == engine}
