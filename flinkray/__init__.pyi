@@ -82,7 +82,8 @@ from .errors import (
     UserFunctionError,
 )
 from .execution import JobClient, JobExecutionResult, JobProgress, JobStatus
-from .expressions.tree import Expression, coalesce, col, greatest, if_else, least, lit, struct, when
+from .expressions.combinations import coalesce, greatest, if_else, least, struct, when
+from .expressions.tree import Expression, col, lit
 from .functions.asynchronous import AsyncFunction, AsyncRetryPredicate, AsyncRetryStrategy
 from .functions.broadcast import (
     BaseBroadcastProcessFunction,

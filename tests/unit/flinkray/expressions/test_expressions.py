@@ -10,7 +10,8 @@ import pyarrow as pa
 import pytest
 
 from flinkray.errors import InvalidProgramError
-from flinkray.expressions.tree import Expression, Literal, coalesce, col, if_else, lit, when
+from flinkray.expressions.combinations import coalesce, if_else, when
+from flinkray.expressions.tree import Expression, Literal, col, lit
 
 price, name, at = col("price"), col("name"), col("at")
 

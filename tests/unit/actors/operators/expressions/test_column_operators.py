@@ -18,7 +18,8 @@ from actors.operators.expressions.kernels import KERNELS
 from actors.operators.registry import create_operator
 from flinkray.batches.batch import Batch
 from flinkray.errors import InvalidProgramError, RecordError, TypeMismatchError, UnknownColumnError
-from flinkray.expressions.tree import Expression, coalesce, col, greatest, if_else, least, lit, struct, when
+from flinkray.expressions.combinations import coalesce, greatest, if_else, least, struct, when
+from flinkray.expressions.tree import Expression, col, lit
 from flinkray.transformations.operator_factories import (
     DropFactory,
     OperatorFactory,

@@ -12,7 +12,8 @@ import pytest
 
 from actors.operators.expressions.column_operators import evaluate
 from flinkray.errors import InvalidProgramError, RecordError, TypeMismatchError
-from flinkray.expressions.tree import Expression, coalesce, col, greatest, least, lit, when
+from flinkray.expressions.combinations import coalesce, greatest, least, when
+from flinkray.expressions.tree import Expression, col, lit
 from tests.support.versions import ARROW
 
 UTC = dt.UTC
