@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Sequence
-from typing import Any, get_type_hints
+from typing import Any, ParamSpec, get_type_hints
 
 from flinkray.errors import InvalidProgramError
 from flinkray.tables.api.data_types import DataTypes, logical_type
@@ -23,6 +23,8 @@ from flinkray.tables.user_functions import (
     Implementation,
     TableAggregateFunction,
 )
+
+P = ParamSpec("P")
 
 UNNAMED = "function "
 """What the name of a function in an expression begins with until the environment gives it one."""
@@ -100,6 +102,21 @@ class RowCall:
         return self._function.of_rows(columns).alias(*self._names)
 
 
+def _also_a_decorator(make: Callable[P, Any]) -> Callable[P, Any]:
+    """What makes a function of `f`; called without, as a decorator is, it waits for it."""
+    signature = inspect.signature(make)
+
+    @functools.wraps(make)
+    def either(*arguments: P.args, **by_name: P.kwargs) -> Any:
+        given = signature.bind(*arguments, **by_name).arguments
+        if given.pop("f", None) is None:
+            return functools.partial(either, **given)
+        return make(*arguments, **by_name)
+
+    return either
+
+
+@_also_a_decorator
 def udf(
     f: Any = None,
     input_types: Any = None,
@@ -117,16 +134,6 @@ def udf(
         result_type: by custom the annotation of what it returns.
         func_type: "general" is called for each row, "pandas" with a Series for each argument, "arrow" with arrays.
     """
-    if f is None:
-        return functools.partial(
-            udf,
-            input_types=input_types,
-            result_type=result_type,
-            deterministic=deterministic,
-            name=name,
-            func_type=func_type,
-            udf_type=udf_type,
-        )
     kind = udf_type or func_type
     if kind not in FUNCTION_KINDS:
         raise InvalidProgramError(f"udf(func_type=...) is one of {', '.join(FUNCTION_KINDS)}, not {kind!r}")
@@ -134,6 +141,7 @@ def udf(
     return _wrapper(f, name, result, input_types, "scalar", kind, deterministic)
 
 
+@_also_a_decorator
 def udtf(
     f: Any = None,
     input_types: Any = None,
@@ -147,10 +155,6 @@ def udtf(
         f: a generator or a function that returns a list, or a TableFunction.
         result_types: the types of the columns of its rows, or a ROW, which names them.
     """
-    if f is None:
-        return functools.partial(
-            udtf, input_types=input_types, result_types=result_types, deterministic=deterministic, name=name
-        )
     if result_types is None:
         raise InvalidProgramError("udtf needs result_types=, the types of the columns of its rows")
     several = result_types if isinstance(result_types, list | tuple) else [result_types]
@@ -160,11 +164,12 @@ def udtf(
     return _wrapper(f, name, rows, input_types, "table", GENERAL, deterministic)
 
 
+@_also_a_decorator
 def udaf(
     f: Any = None,
     input_types: Any = None,
     result_type: Any = None,
-    accumulator_type: Any = None,
+    accumulator_type: Any = None,  # noqa: ARG001 - of PyFlink: here accumulators are objects of any type
     deterministic: bool | None = None,
     name: str | None = None,
     func_type: str = GENERAL,
@@ -174,25 +179,16 @@ def udaf(
     Args:
         f: an AggregateFunction; with `func_type="pandas"` or "arrow", a function of whole columns.
     """
-    if f is None:
-        return functools.partial(
-            udaf,
-            input_types=input_types,
-            result_type=result_type,
-            accumulator_type=accumulator_type,
-            deterministic=deterministic,
-            name=name,
-            func_type=func_type,
-        )
     given = f.get_result_type() if result_type is None and hasattr(f, "get_result_type") else result_type
     return _wrapper(f, name, _result(f, given, "udaf"), input_types, "aggregate", func_type, deterministic)
 
 
+@_also_a_decorator
 def udtaf(
     f: Any = None,
     input_types: Any = None,
     result_type: Any = None,
-    accumulator_type: Any = None,
+    accumulator_type: Any = None,  # noqa: ARG001 - of PyFlink: here accumulators are objects of any type
     deterministic: bool | None = None,
     name: str | None = None,
     func_type: str = GENERAL,
@@ -203,16 +199,6 @@ def udtaf(
         f: a TableAggregateFunction.
         result_type: a ROW, which names the columns.
     """
-    if f is None:
-        return functools.partial(
-            udtaf,
-            input_types=input_types,
-            result_type=result_type,
-            accumulator_type=accumulator_type,
-            deterministic=deterministic,
-            name=name,
-            func_type=func_type,
-        )
     if func_type != GENERAL:
         raise InvalidProgramError(f"udtaf(func_type={func_type!r}): table aggregates take one row after the other")
     function = f() if inspect.isclass(f) else f
