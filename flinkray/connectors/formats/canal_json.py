@@ -14,17 +14,20 @@ import pyarrow.compute as pc
 
 from flinkray.batches.batch import inserts
 from flinkray.batches.numpy_arrays import from_numpy
-from flinkray.connectors.formats.debezium_json import TAKEN_BACK, check_known, not_empty, rows_of_changes
-from flinkray.connectors.formats.json import JsonFormat
-from flinkray.connectors.formats.message_format import ChangelogFormat, Changes
+from flinkray.connectors.formats.change_envelopes import (
+    TAKEN_BACK,
+    EnvelopeFormat,
+    check_known,
+    not_empty,
+    rows_of_changes,
+)
+from flinkray.connectors.formats.message_format import Changes
 from flinkray.connectors.formats.nested_columns import lengths
-from flinkray.errors import InvalidProgramError
-from flinkray.types.records import RecordType
 
 _ANY_NULL = rb":\s*null"
 
 
-class _DataAndOldFormat(ChangelogFormat):
+class _DataAndOldFormat(EnvelopeFormat):
     """Messages with the rows of a change, and of an update the values that were others before."""
 
     _insert: ClassVar[str]
@@ -37,23 +40,12 @@ class _DataAndOldFormat(ChangelogFormat):
     _is_list: ClassVar[bool]
     """Whether a message has a list of rows, and not just one."""
 
-    def __init__(self, schema: Any) -> None:
-        self._rows = schema if isinstance(schema, JsonFormat) else JsonFormat(schema)
-        self._envelope: JsonFormat | None = None
-        if schema is None:
-            return
+    def _envelope_of(self, rows: pa.Schema) -> pa.Schema:
         # What a row lacks may be null in `old`, whatever the schema says of the row itself.
-        row = pa.struct([field.with_nullable(True) for field in self._rows.record_type.schema])
-        rows = pa.list_(row) if self._is_list else row
+        row = pa.struct([field.with_nullable(True) for field in rows])
+        data = pa.list_(row) if self._is_list else row
         others = [(name, pa.string()) for name in self._names]
-        self._envelope = JsonFormat(pa.schema([("data", rows), ("old", rows), ("type", pa.string()), *others]))
-
-    @property
-    def record_type(self) -> RecordType:
-        if self._envelope is None:
-            name = type(self).__name__
-            raise InvalidProgramError(f"{name} needs the columns that are to be read: {name}({{'name': str}})")
-        return self._rows.record_type
+        return pa.schema([("data", data), ("old", data), ("type", pa.string()), *others])
 
     def decode_changes(self, messages: pa.Array) -> Changes:
         schema = self.record_type.schema
@@ -165,9 +157,6 @@ class MaxwellJsonFormat(_DataAndOldFormat):
 
     _insert, _update, _delete = "insert", "update", "delete"
     _is_list = False
-
-    def __init__(self, schema: Any = None) -> None:
-        super().__init__(schema)
 
 
 def _filled(
