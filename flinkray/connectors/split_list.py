@@ -1,11 +1,11 @@
-"""The base of sources whose splits are a list: an enumerator that hands them out on request, and a reader that reads
-one after another."""
+"""The base of sources whose splits are a list, or a queue: enumerators that hand them out on request, and a reader that
+reads one after another."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
 from flinkray.batches.batch import Batch
@@ -32,28 +32,58 @@ def batch_rows(context: SourceReaderContext, bytes_per_row: float) -> int:
     return max(1, min(context.batch_rows, int(_LARGEST_BATCH / max(1.0, bytes_per_row))))
 
 
-class SplitListEnumerator(SplitEnumerator, Generic[S]):
+class SplitQueueEnumerator(SplitEnumerator, Generic[S]):
+    """Gives the next of the splits that wait to whichever reader asks. Where none waits, the reader gets the next that
+    is found, or hears that there will be none.
+
+    Args:
+        waiting: splits that no reader has.
+        finds_more: whether `_add` may be called later on.
+    """
+
+    def __init__(self, context: SplitEnumeratorContext, waiting: Iterable[S], finds_more: bool) -> None:
+        self._context = context
+        self._waiting = deque(waiting)
+        self._finds_more = finds_more
+        self._asking: dict[int, None] = {}
+        """Subtasks that wait for a split, in the order in which they asked."""
+
+    def add_reader(self, subtask_index: int) -> None:
+        self._asking.pop(subtask_index, None)  # it was a former attempt that asked
+
+    def handle_split_request(self, subtask_index: int) -> None:
+        self._asking[subtask_index] = None
+        self._assign()
+
+    def add_splits_back(self, splits: Sequence[Any], subtask_index: int) -> None:
+        self._waiting.extendleft(reversed(splits))
+        self._assign()
+
+    def _add(self, splits: Iterable[S]) -> None:
+        """Further splits, which come behind those that wait."""
+        self._waiting.extend(splits)
+        self._assign()
+
+    def _assign(self) -> None:
+        for index in [each for each in self._asking if each in self._context.registered_readers]:
+            if self._waiting:
+                del self._asking[index]
+                self._context.assign_splits([self._waiting.popleft()], index)
+            elif not self._finds_more:
+                del self._asking[index]
+                self._context.signal_no_more_splits(index)
+
+
+class SplitListEnumerator(SplitQueueEnumerator[S]):
     """Gives the next split of a list to whichever reader asks. Its state is the list of those that are left."""
 
-    def __init__(self, context: SplitEnumeratorContext, splits: Sequence[S]) -> None:
-        self._context = context
-        self._pending = deque(splits)
+    def __init__(self, context: SplitEnumeratorContext, splits: Iterable[S]) -> None:
+        super().__init__(context, splits, finds_more=False)
 
     def start(self) -> None: ...
 
-    def add_reader(self, subtask_index: int) -> None: ...
-
-    def handle_split_request(self, subtask_index: int) -> None:
-        if self._pending:
-            self._context.assign_splits([self._pending.popleft()], subtask_index)
-        else:
-            self._context.signal_no_more_splits(subtask_index)
-
-    def add_splits_back(self, splits: Sequence[Any], subtask_index: int) -> None:
-        self._pending.extendleft(reversed(splits))
-
     def snapshot_state(self, checkpoint_id: int) -> tuple[S, ...]:
-        return tuple(self._pending)
+        return tuple(self._waiting)
 
 
 class SplitListReader(SourceReader, Generic[S]):

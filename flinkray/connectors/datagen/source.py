@@ -250,12 +250,12 @@ class _ShareEnumerator(SplitListEnumerator[GeneratedRows]):
     def handle_split_request(self, subtask_index: int) -> None:
         # All at once: a reader whose share never ends does not ask again.
         parallelism = self._context.parallelism
-        own = [split for split in self._pending if split.next_row % split.step % parallelism == subtask_index]
+        own = [split for split in self._waiting if split.next_row % split.step % parallelism == subtask_index]
         if not own:
             self._context.signal_no_more_splits(subtask_index)
             return
         for split in own:
-            self._pending.remove(split)
+            self._waiting.remove(split)
         self._context.assign_splits(own, subtask_index)
 
 

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import logging
-from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from msgspec import Struct
 
 from flinkray.connectors.files.formats import FileSplit
 from flinkray.connectors.files.paths import FoundFile
 from flinkray.connectors.files.small_files import FileGroup, grouped
-from flinkray.connectors.source import SplitEnumerator, SplitEnumeratorContext
+from flinkray.connectors.source import SplitEnumeratorContext
+from flinkray.connectors.split_list import SplitQueueEnumerator
 
 log = logging.getLogger(__name__)
 
@@ -28,7 +27,7 @@ class MonitoredFiles(Struct, frozen=True):
     waiting: tuple[FileSplit | FileGroup, ...]
 
 
-class FileMonitor(SplitEnumerator):
+class FileMonitor(SplitQueueEnumerator[FileSplit | FileGroup]):
     """Finds files over time, and cuts each once, whatever becomes of it later; the oldest come first.
 
     Flink remembers the path of every file that there ever was. Here one is forgotten when a listing no longer has it,
@@ -49,28 +48,14 @@ class FileMonitor(SplitEnumerator):
         interval_ms: int,
         restored: MonitoredFiles | None = None,
     ) -> None:
-        self._context = context
+        super().__init__(context, () if restored is None else restored.waiting, finds_more=True)
         self._places = places
         self._cut = cut
         self._interval_ms = interval_ms
         self._found = {} if restored is None else dict(restored.found)
-        self._waiting = deque(() if restored is None else restored.waiting)
-        self._asking: dict[int, None] = {}
-        """Subtasks that wait for a split, in the order in which they asked."""
 
     def start(self) -> None:
         self._look()
-
-    def add_reader(self, subtask_index: int) -> None:
-        self._asking.pop(subtask_index, None)  # it was a former attempt that asked
-
-    def handle_split_request(self, subtask_index: int) -> None:
-        self._asking[subtask_index] = None
-        self._assign()
-
-    def add_splits_back(self, splits: Sequence[Any], subtask_index: int) -> None:
-        self._waiting.extendleft(reversed(splits))
-        self._assign()
 
     def snapshot_state(self, checkpoint_id: int) -> MonitoredFiles:
         return MonitoredFiles(dict(self._found), tuple(self._waiting))
@@ -102,8 +87,7 @@ class FileMonitor(SplitEnumerator):
             elif (parts := self._cut(file)) is not None:
                 splits.extend(parts)
                 self._found[file.path] = file.mtime_ns
-        self._waiting.extend(grouped(splits, self._context.parallelism))
-        self._assign()
+        self._add(grouped(splits, self._context.parallelism))
 
     def _look_for_change(self, file: FoundFile) -> None:
         if self._found[file.path] != file.mtime_ns:
@@ -113,10 +97,3 @@ class FileMonitor(SplitEnumerator):
                 "them when they are whole",
                 file.path,
             )
-
-    def _assign(self) -> None:
-        for index in [each for each in self._asking if each in self._context.registered_readers]:
-            if not self._waiting:
-                return
-            del self._asking[index]
-            self._context.assign_splits([self._waiting.popleft()], index)

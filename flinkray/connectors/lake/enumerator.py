@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import logging
 from abc import ABC, abstractmethod
-from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from msgspec import Struct
 
-from flinkray.connectors.source import SplitEnumerator, SplitEnumeratorContext
+from flinkray.connectors.source import SplitEnumeratorContext
+from flinkray.connectors.split_list import SplitQueueEnumerator
 
 log = logging.getLogger(__name__)
+
+LATEST = -1
+"""In place of a version or snapshot behind which reading begins: the newest one at the start."""
 
 
 class TablePosition(Struct, frozen=True):
@@ -48,7 +51,7 @@ class TableLog(ABC):
     def close(self) -> None: ...
 
 
-class TableEnumerator(SplitEnumerator):
+class TableEnumerator(SplitQueueEnumerator[Any]):
     """Gives splits to whichever reader asks, and looks for further ones over time.
 
     Args:
@@ -64,31 +67,17 @@ class TableEnumerator(SplitEnumerator):
         interval_ms: int | None,
         restored: TablePosition | None = None,
     ) -> None:
-        self._context = context
+        super().__init__(context, () if restored is None else restored.waiting, interval_ms is not None)
         self._interval_ms = interval_ms
         self._log = open_log()
         self._is_new = restored is None
         self._position = None if restored is None else restored.position
-        self._waiting = deque(() if restored is None else restored.waiting)
-        self._asking: dict[int, None] = {}
-        """Subtasks that wait for a split, in the order in which they asked."""
 
     def start(self) -> None:
         if self._is_new:
             self._take(self._log.first())
         if self._interval_ms is not None:
             self._context.call_later(self._interval_ms, self._look)
-
-    def add_reader(self, subtask_index: int) -> None:
-        self._asking.pop(subtask_index, None)  # it was a former attempt that asked
-
-    def handle_split_request(self, subtask_index: int) -> None:
-        self._asking[subtask_index] = None
-        self._assign()
-
-    def add_splits_back(self, splits: Sequence[Any], subtask_index: int) -> None:
-        self._waiting.extendleft(reversed(splits))
-        self._assign()
 
     def snapshot_state(self, checkpoint_id: int) -> TablePosition:
         return TablePosition(self._position, tuple(self._waiting))
@@ -106,14 +95,4 @@ class TableEnumerator(SplitEnumerator):
 
     def _take(self, found: TablePosition) -> None:
         self._position = found.position
-        self._waiting.extend(found.waiting)
-        self._assign()
-
-    def _assign(self) -> None:
-        for index in [each for each in self._asking if each in self._context.registered_readers]:
-            if self._waiting:
-                del self._asking[index]
-                self._context.assign_splits([self._waiting.popleft()], index)
-            elif self._interval_ms is None:
-                del self._asking[index]
-                self._context.signal_no_more_splits(index)
+        self._add(found.waiting)
