@@ -11,7 +11,8 @@ import pyarrow as pa
 from flinkray.batches.batch import Batch
 from flinkray.connectors.request_buffer import Request, RequestBuffer, RequestLimits
 from flinkray.connectors.sink import SinkWriter, SinkWriterContext
-from flinkray.errors import FlinkrayError, operator_label
+from flinkray.connectors.subtask import subtask_label
+from flinkray.errors import FlinkrayError
 
 FIRST_PAUSE_MS = 100
 """How long nothing is sent after a request that failed, the first time; then twice as long for each attempt."""
@@ -105,9 +106,8 @@ class AsyncSinkWriter(SinkWriter):
 
     def _retry(self, request: Request, failed: list[int], reason: str) -> None:
         if request.attempt >= self._limits.max_attempts:
-            subtask = f"{self._context.subtask_index + 1} of {self._context.parallelism}"
             raise FlinkrayError(
-                f"{operator_label(self._context.operator_name, subtask)}: {len(failed)} rows could not be sent in "
+                f"{subtask_label(self._context)}: {len(failed)} rows could not be sent in "
                 f"{request.attempt} attempts, the last time because {reason}; see to it that the system answers, or "
                 "raise RequestLimits(max_attempts=...)"
             )

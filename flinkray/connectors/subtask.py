@@ -37,6 +37,11 @@ class SubtaskContext(Protocol):
         """The task's clock: epoch milliseconds. Use no other, so that tests can drive it."""
 
 
+def subtask_label(context: SubtaskContext) -> str:
+    """How errors and log lines call a subtask: "operator 'fares' (subtask 1 of 2)"."""
+    return operator_label(context.operator_name, f"{context.subtask_index + 1} of {context.parallelism}")
+
+
 class SubtaskRuntimeContext:
     """The RuntimeContext that `open` of a SourceFunction gets: it knows the subtask, and nothing that needs an
     operator, such as state, files or accumulators."""

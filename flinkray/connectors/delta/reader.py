@@ -14,8 +14,9 @@ from flinkray.connectors.delta.tables import DeltaPlace, file_system
 from flinkray.connectors.files.formats import FileSplit, ParquetFiles
 from flinkray.connectors.lake.columns import fitted
 from flinkray.connectors.source import SourceReaderContext
+from flinkray.connectors.subtask import subtask_label
 from flinkray.connectors.threaded_splits import ThreadedSplitReader
-from flinkray.errors import RecordError, operator_label
+from flinkray.errors import RecordError
 from flinkray.types.records import Kind
 
 
@@ -34,8 +35,7 @@ class DeltaReader(ThreadedSplitReader[DeltaSplit]):
         self._schema = schema
         self._format = ParquetFiles(fields)
         self._system = file_system(place)
-        subtask = f"{context.subtask_index + 1} of {context.parallelism}"
-        self._where = f"{operator_label(context.operator_name, subtask)}: {place.uri}"
+        self._where = f"{subtask_label(context)}: {place.uri}"
         # Files that deltalake has written anew have text in layouts that Arrow does not cast.
         self._normalizer = LayoutNormalizer(self._where)
 

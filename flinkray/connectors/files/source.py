@@ -40,6 +40,7 @@ from flinkray.connectors.source import (
     SplitEnumeratorContext,
 )
 from flinkray.connectors.split_list import SplitListEnumerator
+from flinkray.connectors.subtask import subtask_label
 from flinkray.connectors.threaded_splits import ThreadedSplitReader
 from flinkray.errors import InvalidProgramError, RecordError, UnknownColumnError, did_you_mean, operator_label
 from flinkray.functions.type_hints import record_type
@@ -430,8 +431,7 @@ class _FileReader(ThreadedSplitReader[_Split]):
         )
 
     def _error(self, split: FileSplit, error: Exception) -> Exception:
-        subtask = f"{self._context.subtask_index + 1} of {self._context.parallelism}"
-        where = f"{operator_label(self._context.operator_name, subtask)}: cannot read {split.path}"
+        where = f"{subtask_label(self._context)}: cannot read {split.path}"
         if isinstance(error, FileNotFoundError):
             wrapped = RecordError(
                 f"{where}: it was there when the job was submitted; keep files while a job reads them"

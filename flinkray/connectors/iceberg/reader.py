@@ -12,8 +12,9 @@ from flinkray.connectors.iceberg.log import IcebergSplit
 from flinkray.connectors.iceberg.tables import IcebergPlace, opened, pyiceberg
 from flinkray.connectors.lake.columns import fitted
 from flinkray.connectors.source import SourceReaderContext
+from flinkray.connectors.subtask import subtask_label
 from flinkray.connectors.threaded_splits import ThreadedSplitReader
-from flinkray.errors import RecordError, operator_label
+from flinkray.errors import RecordError
 from flinkray.types.records import Kind
 
 
@@ -44,8 +45,7 @@ class IcebergReader(ThreadedSplitReader[IcebergSplit]):
 
     def parts(self, split: IcebergSplit) -> Iterator[tuple[pa.RecordBatch, IcebergSplit]]:
         context = self._context
-        subtask = f"{context.subtask_index + 1} of {context.parallelism}"
-        where = f"{operator_label(context.operator_name, subtask)}: {split.path} of {self._place}"
+        where = f"{subtask_label(context)}: {split.path} of {self._place}"
         skip = split.row
         try:
             for data in self._of_file(split):

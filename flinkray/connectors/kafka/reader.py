@@ -17,7 +17,7 @@ from flinkray.connectors.kafka.enumerator import KafkaSplit
 from flinkray.connectors.kafka.rows import KafkaRows
 from flinkray.connectors.kafka.settings import KafkaSourceSettings
 from flinkray.connectors.source import SourceReaderContext
-from flinkray.errors import operator_label
+from flinkray.connectors.subtask import subtask_label
 
 log = logging.getLogger(__name__)
 
@@ -33,7 +33,7 @@ class KafkaReader(FetchingReader[KafkaSplit]):
     def __init__(
         self, context: SourceReaderContext, settings: KafkaSourceSettings, make_consumer: Callable[[], Any]
     ) -> None:
-        where = operator_label(context.operator_name, f"{context.subtask_index + 1} of {context.parallelism}")
+        where = subtask_label(context)
         fetcher = _KafkaFetcher(settings, make_consumer, where)
         super().__init__(context, fetcher, f"kafka of {where}", tells_checkpoints=settings.group_id is not None)
 

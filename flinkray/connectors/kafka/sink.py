@@ -15,7 +15,8 @@ from flinkray.connectors.kafka.transactions.committer import KafkaCommitter
 from flinkray.connectors.kafka.transactions.coordinators import TransactionCoordinators, security
 from flinkray.connectors.kafka.writer import KafkaWriter, TransactionalKafkaWriter
 from flinkray.connectors.sink import Sink, SinkWriter, SinkWriterContext
-from flinkray.errors import InvalidProgramError, operator_label
+from flinkray.connectors.subtask import subtask_label
+from flinkray.errors import InvalidProgramError
 from flinkray.extras import import_package
 from flinkray.redaction import redacted_value
 from flinkray.types.changelogs import ChangelogMode
@@ -126,7 +127,7 @@ class KafkaSink(Sink):
         return MessageEncoder(self.parts, where)
 
     def create_writer(self, context: SinkWriterContext, restored: Any = None) -> SinkWriter:
-        where = operator_label(context.operator_name, f"{context.subtask_index + 1} of {context.parallelism}")
+        where = subtask_label(context)
         encoder = self._encoder(where)
         if not self._is_transactional:
             return KafkaWriter(encoder, where, self.servers, self.client_options)

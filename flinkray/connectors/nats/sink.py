@@ -16,7 +16,8 @@ from flinkray.connectors.nats.subjects import checked_subject
 from flinkray.connectors.nats.writers import PublishingWriter, RowsWriter
 from flinkray.connectors.request_buffer import RequestLimits
 from flinkray.connectors.sink import Sink, SinkWriter, SinkWriterContext
-from flinkray.errors import InvalidProgramError, operator_label
+from flinkray.connectors.subtask import subtask_label
+from flinkray.errors import InvalidProgramError
 from flinkray.time.durations import Duration, to_millis
 
 _NAME = "NatsSink"
@@ -104,7 +105,7 @@ class NatsSink(Sink):
         return self
 
     def create_writer(self, context: SinkWriterContext, restored: Any = None) -> SinkWriter:
-        where = operator_label(context.operator_name, f"{context.subtask_index + 1} of {context.parallelism}")
+        where = subtask_label(context)
         if self._delivery_guarantee is DeliveryGuarantee.EXACTLY_ONCE:
             return RowsWriter(self._target, self._marks, where)
         return PublishingWriter(context, self._limits, self._server, self._target, where)

@@ -19,7 +19,7 @@ from flinkray.connectors.postgres.settings import PostgresSourceSettings
 from flinkray.connectors.postgres.splits import PostgresSplit, pieces, query_of
 from flinkray.connectors.source import SourceReaderContext
 from flinkray.connectors.split_list import SplitListReader
-from flinkray.errors import operator_label
+from flinkray.connectors.subtask import subtask_label
 
 _BATCHES_AHEAD = 2
 """The number of batches that the reading thread may be ahead of the task."""
@@ -46,7 +46,7 @@ class PostgresReader(SplitListReader[PostgresSplit]):
         super().__init__(context)
         self.context = context
         self.settings = settings
-        self.where = operator_label(context.operator_name, f"{context.subtask_index + 1} of {context.parallelism}")
+        self.where = subtask_label(context)
         self._schema = schema_of(settings.columns)
         self._idle: list[Any] = []
         """Connections that no thread uses."""

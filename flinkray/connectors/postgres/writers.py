@@ -22,7 +22,8 @@ from flinkray.connectors.postgres.connections import columnar, control, refuse, 
 from flinkray.connectors.postgres.staging import Staging
 from flinkray.connectors.postgres.target import KIND, Target, TargetRows
 from flinkray.connectors.sink import SinkWriter, SinkWriterContext
-from flinkray.errors import TypeMismatchError, operator_label
+from flinkray.connectors.subtask import subtask_label
+from flinkray.errors import TypeMismatchError
 from flinkray.types.records import Kind
 
 _COMPRESSED = pa.ipc.IpcWriteOptions(compression="lz4")
@@ -38,7 +39,7 @@ class TargetWriter(SinkWriter):
     def __init__(self, context: SinkWriterContext, uri: str, describe: Callable[[Any], Target]) -> None:
         self.context = context
         self.uri = uri
-        self.where = operator_label(context.operator_name, f"{context.subtask_index + 1} of {context.parallelism}")
+        self.where = subtask_label(context)
         with control(uri, self.where) as connection:
             try:
                 self._target = describe(connection)

@@ -13,7 +13,8 @@ from flinkray.connectors.redis.commands import RedisTarget
 from flinkray.connectors.redis.commits import RedisCommitter
 from flinkray.connectors.redis.writers import DirectWriter, RowsWriter
 from flinkray.connectors.sink import Sink, SinkWriter, SinkWriterContext
-from flinkray.errors import InvalidProgramError, operator_label
+from flinkray.connectors.subtask import subtask_label
+from flinkray.errors import InvalidProgramError
 from flinkray.time.durations import Duration, to_millis
 
 _NAME = "RedisSink"
@@ -82,7 +83,7 @@ class RedisSink(Sink):
         return self
 
     def create_writer(self, context: SinkWriterContext, restored: Any = None) -> SinkWriter:
-        where = operator_label(context.operator_name, f"{context.subtask_index + 1} of {context.parallelism}")
+        where = subtask_label(context)
         if self._delivery_guarantee is DeliveryGuarantee.EXACTLY_ONCE:
             return RowsWriter(self._target, where)
         return DirectWriter(self._url, self._target, where)

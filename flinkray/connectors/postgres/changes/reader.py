@@ -33,7 +33,7 @@ from flinkray.connectors.postgres.columns import as_arrow, schema_of
 from flinkray.connectors.postgres.connections import columnar, control, shown, tried
 from flinkray.connectors.postgres.splits import POSITION, pieces
 from flinkray.connectors.source import SourceReaderContext
-from flinkray.errors import operator_label
+from flinkray.connectors.subtask import subtask_label
 
 _FETCHED_BYTES = 4 << 20
 """Rows of the snapshot come from ADBC in batches of about so many bytes."""
@@ -45,7 +45,7 @@ class ChangesReader(FetchingReader[ChangesSplit]):
     """Reads the parts of the snapshot that it asks for, and the log if it is given that."""
 
     def __init__(self, context: SourceReaderContext, settings: ChangesSettings) -> None:
-        where = operator_label(context.operator_name, f"{context.subtask_index + 1} of {context.parallelism}")
+        where = subtask_label(context)
         self._ended = threading.Event()
         fetcher = _ChangesFetcher(context, settings, where, self._ended)
         super().__init__(context, fetcher, f"changes of {where}", tells_checkpoints=True)
