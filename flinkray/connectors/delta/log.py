@@ -12,7 +12,7 @@ import pyarrow as pa
 from msgspec import Struct
 
 from flinkray.connectors.delta.tables import DeltaPlace, file_system, open_table
-from flinkray.connectors.lake.enumerator import TableLog, TablePosition
+from flinkray.connectors.lake.enumerator import LATEST, TableLog, TablePosition
 from flinkray.errors import InvalidProgramError
 
 
@@ -45,9 +45,6 @@ class DeltaStart(Struct, frozen=True):
     version: int | None = None
     timestamp: datetime | None = None
     after: int | None = None
-
-
-LATEST = -1
 
 
 class _Add(Struct, rename="camel"):

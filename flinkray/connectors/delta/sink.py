@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import copy
 import os
-import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import pyarrow as pa
+
 from flinkray.connectors.committer import Committer
-from flinkray.connectors.delivery_guarantee import DeliveryGuarantee
 from flinkray.connectors.delta.commits import DeltaCommitter
 from flinkray.connectors.delta.data_files import WrittenDeltaTable
 from flinkray.connectors.delta.tables import create_table, open_table, place_of
-from flinkray.connectors.lake.writer import LakeWriter
-from flinkray.connectors.sink import Sink, SinkWriter, SinkWriterContext
-from flinkray.errors import InvalidProgramError, operator_label
-from flinkray.functions.type_hints import record_type
+from flinkray.connectors.lake.sink import LakeSink
+from flinkray.connectors.lake.writer import WrittenTable
+from flinkray.connectors.sink import SinkWriterContext
+from flinkray.errors import InvalidProgramError
 
 
-class DeltaSink(Sink):
+class DeltaSink(LakeSink):
     """Rows into a table of Delta Lake, exactly once: one commit to the table per checkpoint. Comes with
     `flinkray[delta]`.
 
@@ -53,47 +52,19 @@ class DeltaSink(Sink):
         part_size: int = 128 << 20,
         compact_after: int | None = None,
     ) -> None:
-        if partition_by and schema is None:
-            raise InvalidProgramError(
-                "DeltaSink(partition_by=...) is for a table that it creates; give schema= as well, or leave it out"
-            )
-        for name, value in (("part_size", part_size), ("compact_after", compact_after)):
-            if value is not None and value < 1:
-                raise InvalidProgramError(f"DeltaSink({name}=...) is at least 1, got {value!r}")
-        self._place = place_of(table, storage_options)
-        self._schema = None if schema is None else record_type(schema).schema
-        self._partition_by = tuple(partition_by)
-        self._adds_columns = add_columns
-        self._part_size = part_size
+        super().__init__(place_of(table, storage_options), schema, partition_by, add_columns, part_size)
+        if compact_after is not None and compact_after < 1:
+            raise InvalidProgramError(f"DeltaSink(compact_after=...) is at least 1, got {compact_after!r}")
         self._compact_after = compact_after
-        self._sink_id = ""
 
-    def __repr__(self) -> str:
-        return f"DeltaSink({self._place.uri!r})"
+    def _check_table(self) -> None:
+        open_table(self._place)
 
-    @property
-    def delivery_guarantee(self) -> DeliveryGuarantee:
-        return DeliveryGuarantee.EXACTLY_ONCE
+    def _create_table(self, schema: pa.Schema, partition_by: Sequence[str]) -> None:
+        create_table(self._place, schema, partition_by)
 
-    @property
-    def commits_globally(self) -> bool:
-        return True
-
-    def prepare(self) -> DeltaSink:
-        """The sink of one submission, by whose name the table will know it; the table is there then."""
-        if self._schema is None:
-            open_table(self._place)
-        else:
-            create_table(self._place, self._schema, self._partition_by)
-        prepared = copy.copy(self)
-        prepared._sink_id = f"flinkray-{uuid.uuid4().hex}"
-        return prepared
-
-    def create_writer(self, context: SinkWriterContext, restored: Any = None) -> SinkWriter:
-        subtask = f"{context.subtask_index + 1} of {context.parallelism}"
-        where = f"{operator_label(context.operator_name, subtask)}: {self._place.uri}"
-        table = WrittenDeltaTable(self._place, context, where)
-        return LakeWriter(table, self._sink_id, self._part_size, self._adds_columns, where)
+    def _written_table(self, context: SinkWriterContext, where: str) -> WrittenTable:
+        return WrittenDeltaTable(self._place, context, where)
 
     def create_global_committer(self) -> Committer:
         return DeltaCommitter(self._place, self._compact_after)

@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import Struct
 
 from flinkray.connectors.iceberg.tables import IcebergPlace, load_table, open_catalog
-from flinkray.connectors.lake.enumerator import TableLog, TablePosition
+from flinkray.connectors.lake.enumerator import LATEST, TableLog, TablePosition
 from flinkray.errors import InvalidProgramError
 
 
@@ -49,9 +49,6 @@ class IcebergStart(Struct, frozen=True):
     snapshot_id: int | None = None
     timestamp: datetime | None = None
     after: int | None = None
-
-
-LATEST = -1
 
 
 class IcebergLog(TableLog):

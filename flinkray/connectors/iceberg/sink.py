@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import copy
-import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import pyarrow as pa
+
 from flinkray.connectors.committer import Committer
-from flinkray.connectors.delivery_guarantee import DeliveryGuarantee
 from flinkray.connectors.iceberg.commits import IcebergCommitter
 from flinkray.connectors.iceberg.data_files import WrittenIcebergTable
 from flinkray.connectors.iceberg.tables import create_table, opened, place_of
-from flinkray.connectors.lake.writer import LakeWriter
-from flinkray.connectors.sink import Sink, SinkWriter, SinkWriterContext
-from flinkray.errors import InvalidProgramError, operator_label
-from flinkray.functions.type_hints import record_type
+from flinkray.connectors.lake.sink import LakeSink
+from flinkray.connectors.lake.writer import WrittenTable
+from flinkray.connectors.sink import SinkWriterContext
 
 
-class IcebergSink(Sink):
+class IcebergSink(LakeSink):
     """Rows into a table of Iceberg, exactly once: one snapshot of the table per checkpoint. Comes with
     `flinkray[iceberg]`.
 
@@ -54,46 +52,18 @@ class IcebergSink(Sink):
         add_columns: bool = False,
         part_size: int = 128 << 20,
     ) -> None:
-        if partition_by and schema is None:
-            raise InvalidProgramError(
-                "IcebergSink(partition_by=...) is for a table that it creates; give schema= as well, or leave it out"
-            )
-        if part_size < 1:
-            raise InvalidProgramError(f"IcebergSink(part_size=...) is at least 1 byte, got {part_size!r}")
-        self._place = place_of(table, catalog or {}, catalog_name, "IcebergSink")
-        self._schema = None if schema is None else record_type(schema).schema
-        self._partition_by = tuple(partition_by)
-        self._adds_columns = add_columns
-        self._part_size = part_size
-        self._sink_id = ""
+        place = place_of(table, catalog or {}, catalog_name, type(self).__name__)
+        super().__init__(place, schema, partition_by, add_columns, part_size)
 
-    def __repr__(self) -> str:
-        return f"IcebergSink({str(self._place)!r})"
+    def _check_table(self) -> None:
+        with opened(self._place):
+            pass
 
-    @property
-    def delivery_guarantee(self) -> DeliveryGuarantee:
-        return DeliveryGuarantee.EXACTLY_ONCE
+    def _create_table(self, schema: pa.Schema, partition_by: Sequence[str]) -> None:
+        create_table(self._place, schema, partition_by)
 
-    @property
-    def commits_globally(self) -> bool:
-        return True
-
-    def prepare(self) -> IcebergSink:
-        """The sink of one submission, by whose name the table will know it; the table is there then."""
-        if self._schema is None:
-            with opened(self._place):
-                pass
-        else:
-            create_table(self._place, self._schema, self._partition_by)
-        prepared = copy.copy(self)
-        prepared._sink_id = uuid.uuid4().hex
-        return prepared
-
-    def create_writer(self, context: SinkWriterContext, restored: Any = None) -> SinkWriter:
-        subtask = f"{context.subtask_index + 1} of {context.parallelism}"
-        where = f"{operator_label(context.operator_name, subtask)}: {self._place}"
-        table = WrittenIcebergTable(self._place, context, where)
-        return LakeWriter(table, self._sink_id, self._part_size, self._adds_columns, where)
+    def _written_table(self, context: SinkWriterContext, where: str) -> WrittenTable:
+        return WrittenIcebergTable(self._place, context, where)
 
     def create_global_committer(self) -> Committer:
         return IcebergCommitter(self._place)
