@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Generic, Protocol, Self, TypeVar
 
 from flinkray.connectors.postgres.columns import INTEGERS, Column, chosen, columns_of, schema_of
 from flinkray.connectors.postgres.connections import adbc, checked_uri, control, refuse, shown
@@ -25,7 +26,55 @@ from flinkray.types.records import Kind, RecordType
 _NAME = "PostgresSource"
 
 
-class PostgresSource(Source):
+class Described(Protocol):
+    """What the server has said of a source."""
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """Those of its rows."""
+
+
+D = TypeVar("D", bound=Described)
+
+
+class DescribedSource(Source, Generic[D]):
+    """A source that a server describes, when it is asked for the first time."""
+
+    def __init__(self, uri: str) -> None:
+        self._uri = checked_uri(uri, type(self).__name__)
+        self._settings: D | None = None
+
+    @property
+    @abstractmethod
+    def _subject(self) -> str:
+        """What is read of the server, for errors."""
+
+    @abstractmethod
+    def _describe(self, connection: Any) -> D:
+        """Asks the server."""
+
+    def _described(self) -> D:
+        if self._settings is None:
+            name = type(self).__name__
+            with control(self._uri, name, delays_s=()) as connection:
+                try:
+                    self._settings = self._describe(connection)
+                except Exception as error:
+                    refuse(error, name, f"cannot read {self._subject} of {shown(self._uri)}")
+        return self._settings
+
+    @property
+    def output_type(self) -> RecordType:
+        """The type of the rows, for which the server is asked."""
+        return RecordType(Kind.ROW, schema_of(self._described().columns))
+
+    def prepare(self) -> Self:
+        adbc()  # an error names the extra before anything is started
+        self._described()
+        return self
+
+
+class PostgresSource(DescribedSource[PostgresSourceSettings]):
     """The rows of a table or query, in parallel, exactly once: a restored source goes on with the row after the last
     one. Comes with `flinkray[postgres]`.
 
@@ -60,13 +109,12 @@ class PostgresSource(Source):
             )
         if query is not None and (columns is not None or where is not None):
             raise InvalidProgramError(f"{_NAME}(query=...) itself says which columns and rows, not columns= and where=")
-        self._uri = checked_uri(uri, _NAME)
+        super().__init__(uri)
         self._table = table
         self._query = None if query is None else query.strip().rstrip(";")
         self._columns = None if columns is None else tuple(columns)
         self._where = where
         self._key = key
-        self._settings: PostgresSourceSettings | None = None
 
     def __repr__(self) -> str:
         return f"{_NAME}({self._table or self._query!r})"
@@ -74,16 +122,6 @@ class PostgresSource(Source):
     @property
     def boundedness(self) -> Boundedness:
         return Boundedness.BOUNDED
-
-    @property
-    def output_type(self) -> RecordType:
-        """The type of the rows, for which the server is asked."""
-        return RecordType(Kind.ROW, schema_of(self._described().columns))
-
-    def prepare(self) -> PostgresSource:
-        adbc()  # an error names the extra before anything is started
-        self._described()
-        return self
 
     def create_enumerator(self, context: SplitEnumeratorContext, restored: Any = None) -> SplitEnumerator:
         if restored is not None:
@@ -95,15 +133,9 @@ class PostgresSource(Source):
 
     # -- asking the server
 
-    def _described(self) -> PostgresSourceSettings:
-        if self._settings is None:
-            with control(self._uri, _NAME, delays_s=()) as connection:
-                try:
-                    self._settings = self._describe(connection)
-                except Exception as error:
-                    what = f"table {self._table!r}" if self._query is None else "the query"
-                    refuse(error, _NAME, f"cannot read {what} of {shown(self._uri)}")
-        return self._settings
+    @property
+    def _subject(self) -> str:
+        return f"table {self._table!r}" if self._query is None else "the query"
 
     def _describe(self, connection: Any) -> PostgresSourceSettings:
         relation = f"({self._query}\n) AS flinkray_query"

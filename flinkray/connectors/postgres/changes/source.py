@@ -11,24 +11,23 @@ from flinkray.connectors.postgres.changes import slots
 from flinkray.connectors.postgres.changes.enumerator import ChangesEnumerator
 from flinkray.connectors.postgres.changes.reader import ChangesReader
 from flinkray.connectors.postgres.changes.settings import ChangesSettings
-from flinkray.connectors.postgres.columns import chosen, columns_of, schema_of
-from flinkray.connectors.postgres.connections import adbc, checked_uri, control, refuse, shown
+from flinkray.connectors.postgres.columns import chosen, columns_of
+from flinkray.connectors.postgres.connections import control, refuse, shown
+from flinkray.connectors.postgres.source import DescribedSource
 from flinkray.connectors.source import (
     Boundedness,
-    Source,
     SourceReader,
     SourceReaderContext,
     SplitEnumerator,
     SplitEnumeratorContext,
 )
 from flinkray.errors import InvalidProgramError, UnknownColumnError
-from flinkray.types.records import Kind, RecordType
 
 _NAME = "PostgresChangesSource"
 _LONGEST_NAME = 63
 
 
-class PostgresChangesSource(Source):
+class PostgresChangesSource(DescribedSource[ChangesSettings]):
     """A table as it is and then each change of it, as a changelog, exactly once (change data capture). Comes with
     `flinkray[postgres]`.
 
@@ -85,7 +84,7 @@ class PostgresChangesSource(Source):
             raise InvalidProgramError(f"{_NAME}(truncated=...) is 'fail' or 'skip', not {truncated!r}")
         if slot is not None and not re.fullmatch(r"[a-z0-9_]{1,63}", slot):
             raise InvalidProgramError(f"{_NAME}(slot=...) has lower-case letters, digits and _, not {slot!r}")
-        self._uri = checked_uri(uri, _NAME)
+        super().__init__(uri)
         self._table = table
         self._columns = None if columns is None else tuple(columns)
         self._key = key
@@ -96,7 +95,6 @@ class PostgresChangesSource(Source):
         self._has_own_publication = publication is None
         self._truncated = truncated
         self._needs_before = needs_before
-        self._settings: ChangesSettings | None = None
 
     def __repr__(self) -> str:
         return f"{_NAME}({self._table!r}, slot={self._slot!r})"
@@ -108,16 +106,6 @@ class PostgresChangesSource(Source):
     @property
     def is_changelog(self) -> bool:
         return True
-
-    @property
-    def output_type(self) -> RecordType:
-        """The type of the rows, for which the server is asked."""
-        return RecordType(Kind.ROW, schema_of(self._described().columns))
-
-    def prepare(self) -> PostgresChangesSource:
-        adbc()  # an error names the extra before anything is started
-        self._described()
-        return self
 
     def create_enumerator(self, context: SplitEnumeratorContext, restored: Any = None) -> SplitEnumerator:
         return ChangesEnumerator(context, self._described(), restored)
@@ -141,14 +129,9 @@ class PostgresChangesSource(Source):
 
     # -- asking the server
 
-    def _described(self) -> ChangesSettings:
-        if self._settings is None:
-            with control(self._uri, _NAME, delays_s=()) as connection:
-                try:
-                    self._settings = self._describe(connection)
-                except Exception as error:
-                    refuse(error, _NAME, f"cannot read the changes of table {self._table!r} of {shown(self._uri)}")
-        return self._settings
+    @property
+    def _subject(self) -> str:
+        return f"the changes of table {self._table!r}"
 
     def _describe(self, connection: Any) -> ChangesSettings:
         ((relation,),) = connection.execute("SELECT %s::regclass::text", (self._table,)).fetchall()
