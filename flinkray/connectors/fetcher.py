@@ -82,6 +82,21 @@ class SplitFetcher(ABC, Generic[S]):
         """Releases everything; called also where `open` or `fetch` failed."""
 
 
+class PausingFetcher(SplitFetcher[S]):
+    """Fetches of those of its splits that are not paused; a subclass keeps them in `_splits`, by id."""
+
+    def __init__(self) -> None:
+        self._splits: dict[str, S] = {}
+        self._paused: set[str] = set()
+
+    @property
+    def has_splits(self) -> bool:
+        return bool(self._splits.keys() - self._paused)
+
+    def pause_or_resume(self, to_pause: Sequence[str], to_resume: Sequence[str]) -> None:
+        self._paused = (self._paused | set(to_pause)) - set(to_resume)
+
+
 class FetchingReader(SourceReader, Generic[S]):
     """The task's side: gives what the thread has fetched, and knows how far each split has been given.
 

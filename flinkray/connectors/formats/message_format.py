@@ -7,7 +7,7 @@ Messages of a changelog format give any number of rows each, which have kinds.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -16,6 +16,7 @@ import pyarrow as pa
 from msgspec import Struct
 
 from flinkray.batches.batch import inserts
+from flinkray.errors import InvalidProgramError
 from flinkray.types.records import Kind, RecordType
 
 _SHOWN_BYTES = 200
@@ -213,3 +214,23 @@ def shown(message: bytes) -> str:
 def rows_type(schema: pa.Schema) -> RecordType:
     """Rows with these columns."""
     return RecordType(Kind.ROW, schema)
+
+
+def with_metadata(rows: RecordType, names: Sequence[str], known: Mapping[str, pa.DataType], source: str) -> RecordType:
+    """The type of a source's rows: the columns that are known of messages besides, and then those that are in them.
+
+    Args:
+        rows: the type of what is in messages.
+        names: the columns that are asked for, of `known`.
+        source: its class, for errors.
+    Raises:
+        InvalidProgramError: there is no such column, or two would have one name.
+    """
+    for name in names:
+        if name not in known:
+            raise InvalidProgramError(f"{source}(metadata=...) knows {', '.join(known)}, not {name!r}")
+        if name in rows.schema.names:
+            raise InvalidProgramError(f"{source} would make two columns named {name!r}; name that of messages anew")
+    if len(set(names)) < len(names):
+        raise InvalidProgramError(f"{source}(metadata=...) names a column twice: {', '.join(names)}")
+    return rows_type(pa.schema([*((name, known[name]) for name in names), *rows.schema])) if names else rows

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from flinkray.batches.batch import Batch
 from flinkray.batches.numpy_arrays import from_numpy
-from flinkray.connectors.formats.message_format import Decoded, decode_each, shown
+from flinkray.connectors.formats.message_format import Decoded, decode_each, rows_type, shown, with_metadata
 from flinkray.connectors.kafka.settings import KafkaSourceSettings
 from flinkray.errors import InvalidProgramError, RecordError
 from flinkray.types.records import Kind, RecordType
@@ -43,21 +43,11 @@ def type_of_rows(settings: KafkaSourceSettings) -> RecordType:
             not go together.
     """
     decoded, keys = settings.value_format.record_type, _schema_of_keys(settings)
-    if not settings.metadata and not keys:
-        return decoded
-    for name in settings.metadata:
-        if name not in METADATA:
-            raise InvalidProgramError(f"KafkaSource(metadata=...) knows {', '.join(METADATA)}, not {name!r}")
-        if name in decoded.schema.names or name in keys.names:
-            raise InvalidProgramError(
-                f"KafkaSource would make two columns named {name!r}; name the one of the value or key anew"
-            )
-    if len(set(settings.metadata)) < len(settings.metadata):
-        raise InvalidProgramError(f"KafkaSource(metadata=...) names a column twice: {', '.join(settings.metadata)}")
-    metadata = [pa.field(name, METADATA[name]) for name in settings.metadata]
-    own_keys = [field for field in keys if field.name not in decoded.schema.names]
-    values = [field.with_nullable(True) if settings.upsert else field for field in decoded.schema]
-    return RecordType(Kind.ROW, pa.schema([*metadata, *own_keys, *values]))
+    if keys:
+        own_keys = [field for field in keys if field.name not in decoded.schema.names]
+        values = [field.with_nullable(True) if settings.upsert else field for field in decoded.schema]
+        decoded = rows_type(pa.schema([*own_keys, *values]))
+    return with_metadata(decoded, settings.metadata, METADATA, "KafkaSource")
 
 
 def _schema_of_keys(settings: KafkaSourceSettings) -> pa.Schema:

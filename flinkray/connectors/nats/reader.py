@@ -14,7 +14,7 @@ import pyarrow as pa
 from msgspec.structs import replace
 
 from flinkray.batches.batch import Batch
-from flinkray.connectors.fetcher import Fetched, FetchingReader, SplitFetcher
+from flinkray.connectors.fetcher import Fetched, FetchingReader, PausingFetcher
 from flinkray.connectors.formats.message_format import decode_rows
 from flinkray.connectors.nats.clients import (
     NatsConnection,
@@ -28,7 +28,8 @@ from flinkray.connectors.nats.consumers import ConsumerLost, Message, PullConsum
 from flinkray.connectors.nats.enumerator import NatsSplit
 from flinkray.connectors.nats.settings import NatsSourceSettings
 from flinkray.connectors.source import SourceReaderContext
-from flinkray.errors import RecordError, operator_label
+from flinkray.connectors.subtask import subtask_label
+from flinkray.errors import RecordError
 from flinkray.types.records import RecordType
 
 log = logging.getLogger(__name__)
@@ -51,22 +52,21 @@ class NatsReader(FetchingReader[NatsSplit]):
     """Reads the splits of a subtask."""
 
     def __init__(self, context: SourceReaderContext, settings: NatsSourceSettings, rows: RecordType) -> None:
-        where = operator_label(context.operator_name, f"{context.subtask_index + 1} of {context.parallelism}")
+        where = subtask_label(context)
         super().__init__(context, NatsFetcher(settings, rows, where), f"nats of {where}")
 
 
-class NatsFetcher(SplitFetcher[NatsSplit]):
+class NatsFetcher(PausingFetcher[NatsSplit]):
     """Has a consumer for each split, and makes new ones where a connection was lost."""
 
     def __init__(self, settings: NatsSourceSettings, rows: RecordType, where: str) -> None:
+        super().__init__()
         self._settings = settings
         self._type = rows
         self._where = where
         self._what = f"cannot read stream {settings.stream!r} of {settings.server}"
         self._connection: NatsConnection | None = None
-        self._splits: dict[str, NatsSplit] = {}
         self._consumers: dict[str, PullConsumer] = {}
-        self._paused: set[str] = set()
         self._came = asyncio.Event()
         self._looked_at = 0.0
 
@@ -78,13 +78,6 @@ class NatsFetcher(SplitFetcher[NatsSplit]):
             with contextlib.suppress(Exception):  # the server forgets consumers in a while
                 self._connection.run(self._close_consumers)
             self._connection.close()
-
-    @property
-    def has_splits(self) -> bool:
-        return bool(self._splits.keys() - self._paused)
-
-    def pause_or_resume(self, to_pause: Sequence[str], to_resume: Sequence[str]) -> None:
-        self._paused = (self._paused | set(to_pause)) - set(to_resume)
 
     def pending_rows(self, split: NatsSplit) -> int | None:
         consumer = self._consumers.get(split.split_id)

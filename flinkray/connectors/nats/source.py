@@ -7,9 +7,7 @@ from datetime import UTC, datetime
 from itertools import combinations
 from typing import Any, Literal
 
-import pyarrow as pa
-
-from flinkray.connectors.formats.message_format import MessageFormat
+from flinkray.connectors.formats.message_format import MessageFormat, with_metadata
 from flinkray.connectors.nats.clients import NatsServer, nats
 from flinkray.connectors.nats.enumerator import NatsEnumerator
 from flinkray.connectors.nats.reader import METADATA, NatsReader
@@ -24,7 +22,7 @@ from flinkray.connectors.source import (
     SplitEnumeratorContext,
 )
 from flinkray.errors import InvalidProgramError
-from flinkray.types.records import Kind, RecordType
+from flinkray.types.records import RecordType
 
 _NAME = "NatsSource"
 
@@ -85,7 +83,7 @@ class NatsSource(Source):
             stop=stop,
             fails_if_gone=gone == "fail",
         )
-        self._type = _type_of_rows(self._settings)
+        self._type = with_metadata(value_format.record_type, self._settings.metadata, METADATA, _NAME)
 
     def __repr__(self) -> str:
         return f"{_NAME}({str(self._settings.server)!r}, {self._settings.stream!r}, {self._settings.subjects!r})"
@@ -138,16 +136,3 @@ def _start(start: str | int | datetime) -> str | int:
             f"{_NAME}(start=...) is 'earliest', 'latest', a sequence from 1 on or a datetime, not {start!r}"
         )
     return start
-
-
-def _type_of_rows(settings: NatsSourceSettings) -> RecordType:
-    unknown = [name for name in settings.metadata if name not in METADATA]
-    if unknown:
-        raise InvalidProgramError(f"{_NAME}(metadata=...) knows {', '.join(METADATA)}, not {unknown[0]!r}")
-    decoded = settings.value_format.record_type
-    if not settings.metadata:
-        return decoded
-    taken = [name for name in settings.metadata if name in decoded.schema.names]
-    if taken:
-        raise InvalidProgramError(f"{_NAME} would make two columns named {taken[0]!r}; name the field anew")
-    return RecordType(Kind.ROW, pa.schema([*((name, METADATA[name]) for name in settings.metadata), *decoded.schema]))

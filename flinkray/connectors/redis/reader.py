@@ -12,18 +12,21 @@ import pyarrow as pa
 from msgspec.structs import replace
 
 from flinkray.batches.batch import Batch
-from flinkray.connectors.fetcher import Fetched, FetchingReader, SplitFetcher
+from flinkray.connectors.fetcher import Fetched, FetchingReader, PausingFetcher
 from flinkray.connectors.formats.message_format import Decoded, decode_rows
 from flinkray.connectors.redis.clients import RedisError, client, explained, is_transient, refuse, shown
 from flinkray.connectors.redis.entries import VALUE_FIELD, decode_fields
 from flinkray.connectors.redis.enumerator import RedisSplit
 from flinkray.connectors.redis.settings import RedisSourceSettings
 from flinkray.connectors.source import SourceReaderContext
-from flinkray.errors import RecordError, operator_label
+from flinkray.connectors.subtask import subtask_label
+from flinkray.errors import RecordError
 from flinkray.types.records import RecordType
 
 log = logging.getLogger(__name__)
 
+METADATA = {"stream": pa.string(), "id": pa.string()}
+"""What is known of an entry besides its fields."""
 _ENTRIES = 10_000
 _WAIT_MS = 100
 """How long the server waits for entries if there are none."""
@@ -36,18 +39,17 @@ class RedisReader(FetchingReader[RedisSplit]):
     """Reads the streams of a subtask."""
 
     def __init__(self, context: SourceReaderContext, settings: RedisSourceSettings, rows: RecordType) -> None:
-        where = operator_label(context.operator_name, f"{context.subtask_index + 1} of {context.parallelism}")
+        where = subtask_label(context)
         super().__init__(context, _RedisFetcher(settings, rows, where), f"redis of {where}")
 
 
-class _RedisFetcher(SplitFetcher[RedisSplit]):
+class _RedisFetcher(PausingFetcher[RedisSplit]):
     def __init__(self, settings: RedisSourceSettings, rows: RecordType, where: str) -> None:
+        super().__init__()
         self._settings = settings
         self._type = rows
         self._where = where
         self._client: Any = None
-        self._splits: dict[str, RedisSplit] = {}
-        self._paused: set[str] = set()
 
     def open(self) -> None:
         self._client = client(self._settings.url)
@@ -56,13 +58,6 @@ class _RedisFetcher(SplitFetcher[RedisSplit]):
         if self._client is not None:
             with contextlib.suppress(Exception):  # the server may have closed it
                 self._client.close()
-
-    @property
-    def has_splits(self) -> bool:
-        return bool(self._splits.keys() - self._paused)
-
-    def pause_or_resume(self, to_pause: Sequence[str], to_resume: Sequence[str]) -> None:
-        self._paused = (self._paused | set(to_pause)) - set(to_resume)
 
     def add_splits(self, splits: Sequence[RedisSplit]) -> Iterator[Fetched[RedisSplit]]:
         for split in splits:

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Literal
 
-import pyarrow as pa
-
-from flinkray.connectors.formats.message_format import MessageFormat
+from flinkray.connectors.formats.message_format import MessageFormat, with_metadata
 from flinkray.connectors.redis.clients import checked_url, redis, shown
 from flinkray.connectors.redis.enumerator import RedisEnumerator
-from flinkray.connectors.redis.reader import RedisReader
+from flinkray.connectors.redis.reader import METADATA, RedisReader
 from flinkray.connectors.redis.settings import RedisSourceSettings
 from flinkray.connectors.source import (
     Boundedness,
@@ -22,7 +20,7 @@ from flinkray.connectors.source import (
 )
 from flinkray.errors import InvalidProgramError
 from flinkray.functions.type_hints import record_type
-from flinkray.types.records import Kind, RecordType
+from flinkray.types.records import RecordType
 
 _NAME = "RedisSource"
 
@@ -77,7 +75,7 @@ class RedisSource(Source):
             is_bounded=stop is not None,
             fails_if_trimmed=trimmed == "fail",
         )
-        self._type = _type_of_rows(self._settings)
+        self._type = with_metadata(self._settings.decoded_type, self._settings.metadata, METADATA, _NAME)
 
     def __repr__(self) -> str:
         return f"{_NAME}({shown(self._settings.url)!r}, {self._settings.streams!r})"
@@ -104,16 +102,3 @@ class RedisSource(Source):
 
     def create_reader(self, context: SourceReaderContext) -> SourceReader:
         return RedisReader(context, self._settings, self._type)
-
-
-def _type_of_rows(settings: RedisSourceSettings) -> RecordType:
-    unknown = [name for name in settings.metadata if name not in ("stream", "id")]
-    if unknown:
-        raise InvalidProgramError(f"{_NAME}(metadata=...) knows 'stream' and 'id', not {unknown[0]!r}")
-    decoded = settings.decoded_type
-    if not settings.metadata:
-        return decoded
-    taken = [name for name in settings.metadata if name in decoded.schema.names]
-    if taken:
-        raise InvalidProgramError(f"{_NAME} would make two columns named {taken[0]!r}; name the field anew")
-    return RecordType(Kind.ROW, pa.schema([*((name, pa.string()) for name in settings.metadata), *decoded.schema]))
