@@ -20,11 +20,10 @@ from urllib.parse import urlsplit
 from playwright.sync_api import sync_playwright
 
 from actors.rest.access import COOKIE
-from actors.rest.starting import ray_token
 from flinkray import JobCanceledError, JobClient
 from flinkray.execution import JobStatus
 from tests.flink_ui.job import NAME, start
-from tests.support.rest import RestClient
+from tests.support.rest import RestClient, token_here
 from tests.support.waiting import eventually
 
 # Flink answers with 404 as well: profilers are off by default, and a process need not print to a file.
@@ -45,8 +44,8 @@ class Dashboard:
         self._pictures = pictures
         self._view = ""
         context = browser.new_context(viewport={"width": 1600, "height": 1000})
-        if token():
-            context.add_cookies([{"name": COOKIE, "value": token(), "url": url}])
+        if token_here():
+            context.add_cookies([{"name": COOKIE, "value": token_here(), "url": url}])
         self.page = context.new_page()
         self.page.route("**/*", self._serve)
         self.page.on("console", self._on_console)
@@ -111,14 +110,9 @@ def chromium() -> str | None:
     return shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
 
-def token() -> str:
-    """What the server asks for; versions of Ray differ in whether a cluster wants a token that nobody has asked for."""
-    return ray_token(os.environ) if os.environ.get("RAY_AUTH_MODE") == "token" else ""
-
-
 def look_at_everything(dashboard: Dashboard, client: JobClient, is_local: bool) -> None:
     """Every view that there is of a cluster with one job that runs."""
-    http = RestClient(client.web_url, token())
+    http = RestClient(client.web_url)
     path = f"/jobs/{client.job_id}"
     source, window, *_ = [vertex["id"] for vertex in http.get(path).value["vertices"]]
     (manager, *_) = [each["id"] for each in http.get("/taskmanagers").value["taskmanagers"]]

@@ -23,10 +23,10 @@ from playwright.sync_api import sync_playwright
 
 from actors.rest.access import COOKIE
 from flinkray import JobClient
-from tests.flink_ui.drive import chromium, failed_once, prints_to, token
+from tests.flink_ui.drive import chromium, failed_once, prints_to
 from tests.flink_ui.job import NAME
 from tests.support.recovery import pids_of
-from tests.support.rest import RestClient
+from tests.support.rest import RestClient, token_here
 from tests.support.waiting import eventually
 
 _SERIOUS = ("serious", "critical")
@@ -47,7 +47,7 @@ class View(Struct, frozen=True):
 
 
 def views_of(client: JobClient) -> Iterator[View]:
-    http = RestClient(client.web_url, token())
+    http = RestClient(client.web_url)
     job = f"/jobs/{client.job_id}"
     vertex = http.get(job).value["vertices"][0]["id"]
     savepoint = http.get(f"{job}/checkpoints").value["latest"]["savepoint"]["id"]  # unlike others, it stays known
@@ -91,8 +91,8 @@ class Visitor:
         self._name = f"{colours}-{size}"
         width, height = _SIZES[size]
         context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=colours)
-        if token():
-            context.add_cookies([{"name": COOKIE, "value": token(), "url": url}])
+        if token_here():
+            context.add_cookies([{"name": COOKIE, "value": token_here(), "url": url}])
         self.page = context.new_page()
         self.page.on("console", self._on_console)
         self.page.on("pageerror", lambda error: self.complain("", f"error {error}"))

@@ -174,8 +174,7 @@ def test_how_many_messages_wait_is_measured(kafka: KafkaBroker, tmp_path: Path) 
     try:
         http = RestClient(client.web_url)
         eventually((tmp_path / "came").exists)
-        details = eventually(lambda: http.get(f"/jobs/{client.job_id}"), lambda answer: answer.status == 200)
-        (vertex,) = details.value["vertices"]
+        (vertex,) = http.get(f"/jobs/{client.job_id}").value["vertices"]
         path = f"/jobs/{client.job_id}/vertices/{vertex['id']}/subtasks/metrics"
 
         def waiting() -> list[float]:

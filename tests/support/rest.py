@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import ssl
 import urllib.error
 import urllib.request
@@ -10,6 +11,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from msgspec import Struct
+
+from actors.rest.starting import ray_token
 
 TIMEOUT_S = 20.0
 
@@ -26,12 +29,26 @@ class Answer(Struct, frozen=True):
         return json.loads(self.text)
 
 
-class RestClient:
-    """Sends requests to one server, with a token if it has one."""
+def token_here() -> str:
+    """What a server asks for that is started in this process; empty: nothing."""
+    return ray_token(os.environ) if os.environ.get("RAY_AUTH_MODE") == "token" else ""
 
-    def __init__(self, url: str, token: str = "", tls: ssl.SSLContext | None = None) -> None:
+
+class RestClient:
+    """Sends requests to one server.
+
+    Args:
+        token: shown with each; None: the one that a server of this process asks for, as Ray, once it was started in a
+            process, has servers that are started there ask for its token; empty: none.
+    """
+
+    def __init__(
+        self, url: str, token: str | None = None, tls: ssl.SSLContext | None = None, timeout_s: float = TIMEOUT_S
+    ) -> None:
         self.url = url
+        token = token_here() if token is None else token
         self._tls = tls
+        self._timeout_s = timeout_s
         self._headers = {"Authorization": f"Bearer {token}"} if token else {}
 
     def get(self, path: str, **headers: str) -> Answer:
@@ -47,7 +64,7 @@ class RestClient:
     ) -> Answer:
         request = urllib.request.Request(self.url + path, data, {**self._headers, **(headers or {})}, method=method)
         try:
-            with urllib.request.urlopen(request, timeout=TIMEOUT_S, context=self._tls) as response:
+            with urllib.request.urlopen(request, timeout=self._timeout_s, context=self._tls) as response:
                 return Answer(response.status, response.read().decode(), dict(response.headers))
         except urllib.error.HTTPError as error:
             with error:

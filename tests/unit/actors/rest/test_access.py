@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from actors.rest.access import COOKIE, Access
 from actors.rest.asking.refusals import Refusal
-from actors.rest.starting import access_of, ray_token
+from actors.rest.starting import access_of, ray_token, start_server
 from flinkray.config.configuration import Configuration
 from flinkray.errors import ConfigurationError
+from tests.support.rest import RestClient
 
 HERE = {"host": "localhost:8081"}
 JSON = {"content-type": "application/json"}
@@ -135,3 +137,15 @@ def test_the_token_is_looked_for_where_ray_looks(tmp_path: Path) -> None:
     environment["RAY_AUTH_TOKEN"] = "given"
     assert ray_token(environment) == "given"
     assert ray_token({"HOME": str(tmp_path / "none")}) == ""
+
+
+def test_where_ray_wants_its_token_a_server_in_its_process_wants_it_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAY_AUTH_MODE", "token")  # as Ray leaves it behind in a process that it was started in
+    monkeypatch.setenv("RAY_AUTH_TOKEN", "t0ken")
+    server = start_server(Configuration({"rest.port": 0}), SimpleNamespace(hosts=dict), lambda _: None)
+    try:
+        assert [RestClient(server.url, token).get("/jobs").status for token in (None, "t0ken", "", "x")] == [
+            *(200, 200, 401, 403)
+        ]
+    finally:
+        server.close()
