@@ -15,7 +15,7 @@ import click
 from actors.client import session as sessions
 from actors.client.console import AS_JSON, SETTINGS, print_json, print_lines, speaks_plainly
 from actors.client.job_commands import COMMANDS
-from actors.client.program import Module, parse_settings, render_program, run_program
+from actors.client.program import Module, parse_settings, plan_of_program, render_program, run_program
 from actors.protocol.resources import ClusterOverview
 from flinkray.config.configuration import Configuration
 from flinkray.config.options import ALLOW_NON_RESTORED_STATE, ATTACHED, PARALLELISM, SAVEPOINT_PATH
@@ -24,9 +24,14 @@ from flinkray.errors import FlinkrayError, MissingDependencyError
 from flinkray.execution import JobClient
 from flinkray.streams.environment import JobListener
 
-PROGRAM = click.argument("program", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-ARGUMENTS = click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 SCRIPT = click.Path(exists=True, dir_okay=False, path_type=Path)
+MODULE = click.option(
+    "-m",
+    "-pym",
+    "--module",
+    metavar="MODULE[:FUNCTION]",
+    help="What to run instead of a file: a module, or a function of it.",
+)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -48,13 +53,7 @@ def main() -> None:
     help="Leave behind state of operators that PROGRAM does not have.",
 )
 @click.option("-p", "--parallelism", type=int, help="Subtasks of operators that set no parallelism of their own.")
-@click.option(
-    "-m",
-    "-pym",
-    "--module",
-    metavar="MODULE[:FUNCTION]",
-    help="What to run instead of a file: a module, or a function of it.",
-)
+@MODULE
 @click.option("-py", "--python", type=SCRIPT, help="The file to run; the same as PROGRAM.")
 @click.option(
     "-pyfs",
@@ -135,16 +134,32 @@ class _Submissions(JobListener):
             click.echo(f"job {client.job_id} is submitted")
 
 
+# Options after the program's name are the program's own where `--` stands before it.
 @main.command(context_settings={"allow_interspersed_args": True})
 @SETTINGS
 @click.option("--graph", type=click.Choice(["stream", "job", "execution"]), default="job", show_default=True)
 @click.option("--format", "format_", type=click.Choice(["text", "mermaid"]), default="text", show_default=True)
-@PROGRAM
-@ARGUMENTS
+@MODULE
+@AS_JSON
+@click.argument("program", nargs=-1, type=click.UNPROCESSED, metavar="PROGRAM [ARGUMENTS]...")
 @speaks_plainly
-def render(settings: tuple[str, ...], graph: str, format_: str, program: Path, arguments: tuple[str, ...]) -> None:
+def render(
+    settings: tuple[str, ...],
+    graph: str,
+    format_: str,
+    module: str | None,
+    as_json: bool,
+    program: tuple[str, ...],
+) -> None:
     """Print the graph of the first job that PROGRAM would execute, without running it."""
-    click.echo(render_program(program, arguments, parse_settings(settings), graph, format_))
+    if as_json and (graph, format_) != ("job", "text"):
+        raise click.UsageError("--json prints the job graph, and takes no --graph and no --format")
+    entry, arguments = _entry(module, None, program)
+    parsed = parse_settings(settings)
+    if as_json:
+        print_json(plan_of_program(entry, arguments, parsed))
+    else:
+        click.echo(render_program(entry, arguments, parsed, graph, format_))
 
 
 @main.group()
@@ -211,10 +226,11 @@ def _figures(state: tuple[int, ClusterOverview] | FlinkrayError) -> dict[str, ob
 
 @main.command("ui")
 @SETTINGS
+@AS_JSON
 @click.option("--address", metavar="ADDRESS", help="The Ray cluster; else what RAY_ADDRESS names, or the one here.")
 @click.option("--cluster", metavar="NAME", help="Only this session, or cluster of a job, as `list` shows it.")
 @speaks_plainly
-def serve_rest(settings: tuple[str, ...], address: str | None, cluster: str | None) -> None:
+def serve_rest(settings: tuple[str, ...], as_json: bool, address: str | None, cluster: str | None) -> None:
     """Serve Flink's REST interface over what runs on the running Ray cluster, until Ctrl-C.
 
     It listens where rest.port, rest.bind-port and rest.bind-address say.
@@ -226,16 +242,17 @@ def serve_rest(settings: tuple[str, ...], address: str | None, cluster: str | No
     if cluster is not None and cluster not in sessions.list_clusters():
         raise sessions.no_such_session(cluster)
     server = attach(Configuration(parse_settings(settings)), cluster)
-    _serve("the REST interface", server.url, server.close)
+    _serve("the REST interface", server.url, server.close, as_json)
 
 
 @main.command("history-server")
 @SETTINGS
+@AS_JSON
 @click.option(
     "--dir", "directory", metavar="DIRECTORY", required=True, help="What jobmanager.archive.fs.dir was of the jobs."
 )
 @speaks_plainly
-def serve_history(settings: tuple[str, ...], directory: str) -> None:
+def serve_history(settings: tuple[str, ...], as_json: bool, directory: str) -> None:
     """Show jobs that have ended, as far as their archives are in DIRECTORY (path or URI), until Ctrl-C.
 
     It listens where rest.port, rest.bind-port and rest.bind-address say.
@@ -243,16 +260,19 @@ def serve_history(settings: tuple[str, ...], directory: str) -> None:
     from actors.rest.history.serving import start_history_server
 
     server = start_history_server(Configuration(parse_settings(settings)), directory)
-    _serve("the history", server.url, server.close)
+    _serve("the history", server.url, server.close, as_json)
 
 
-def _serve(what: str, url: str, close: Callable[[], None]) -> None:
+def _serve(what: str, url: str, close: Callable[[], None], as_json: bool) -> None:
     """Until Ctrl-C."""
-    click.echo(f"{what} is at {url}; Ctrl-C ends it")
+    if as_json:
+        print_json({"url": url})
+    else:
+        click.echo(f"{what} is at {url}; Ctrl-C ends it")
     try:
         threading.Event().wait()
     except KeyboardInterrupt:
-        click.echo("")
+        click.echo("", err=True)
     finally:
         close()
 
@@ -266,27 +286,37 @@ def metrics() -> None:
 @click.option(
     "--output", type=click.Path(file_okay=False, path_type=Path), required=True, help="The directory to write them to."
 )
-def write_dashboard(output: Path) -> None:
+@AS_JSON
+def write_dashboard(output: Path, as_json: bool) -> None:
     """Write a dashboard for Grafana, and alert rules for Prometheus."""
     from flinkray.metrics.grafana import write
 
-    print_lines(str(path) for path in write(output))
+    shown, rules = write(output)
+    if as_json:
+        print_json({"dashboard": str(shown), "rules": str(rules)})
+    else:
+        print_lines([str(shown), str(rules)])
 
 
 @main.command("sql")
 @SETTINGS
+@AS_JSON
 @click.option("-i", "--init", type=SCRIPT, help="Statements that come first, such as tables and settings.")
 @click.option("-f", "--file", type=SCRIPT, help="Statements to carry out; then it ends.")
 @click.option("-e", "--execute", "statements", multiple=True, metavar="SQL", help="Statements, instead of a file.")
 @speaks_plainly
-def sql(settings: tuple[str, ...], init: Path | None, file: Path | None, statements: tuple[str, ...]) -> None:
+def sql(
+    settings: tuple[str, ...], as_json: bool, init: Path | None, file: Path | None, statements: tuple[str, ...]
+) -> None:
     """Carry out statements of Flink SQL: those that you type, of a FILE, or given here."""
+    if as_json and file is None and not statements:
+        raise click.UsageError("--json takes statements from --file or --execute, as a prompt is for people")
     from actors.client.sql.client import OWN
     from actors.client.sql.command import run as run_sql
 
     own = dict(each.split("=", 1) for each in settings if each.startswith(OWN) and "=" in each)
     others = parse_settings([each for each in settings if each.partition("=")[0] not in own])
-    run_sql({**others, **own}, init, file, statements, sessions.RayJobs())
+    run_sql({**others, **own}, init, file, statements, sessions.RayJobs(), as_json=as_json)
 
 
 @main.command()

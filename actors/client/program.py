@@ -14,6 +14,8 @@ from pathlib import Path
 import cloudpickle
 from msgspec import Struct
 
+from actors.client.cluster import new_job_id
+from actors.rest.answers.jobs import planned
 from flinkray.config.configuration import Configuration
 from flinkray.config.python_options import PYTHON_FILES
 from flinkray.config.sources import variable_name
@@ -22,7 +24,11 @@ from flinkray.execution import JobClient, Pipeline
 from flinkray.functions.program_files import named_files, place_of
 from flinkray.plugins import EXECUTORS, PLANNERS, load_plugin, replace_plugins
 from flinkray.progress import PROGRAM_USE
+from flinkray.rest.jobs import JobPlan
 from flinkray.streams.environment import JobListener, StreamExecutionEnvironment
+from graphs.compiler.job_graph_generator import job_graph_of
+from graphs.compiler.stream_graph_generator import generate_stream_graph
+from graphs.execution_graph import ExecutionGraph
 
 
 def parse_settings(settings: Sequence[str]) -> dict[str, str]:
@@ -126,11 +132,23 @@ def render_program(
         InvalidProgramError: the program executes nothing.
     """
     plan = load_plugin(PLANNERS, "default")
+    return str(plan(_first_pipeline(program, arguments, settings), graph, format))
+
+
+def plan_of_program(program: Path | Module, arguments: Sequence[str], settings: Mapping[str, str]) -> JobPlan:
+    """The same graph in the shape of the REST interface. Raises as `render_program`."""
+    stream_graph = generate_stream_graph(_first_pipeline(program, arguments, settings))
+    job_graph = job_graph_of(stream_graph, new_job_id(), with_code=False)
+    return planned(ExecutionGraph.from_job_graph(job_graph), is_batch=job_graph.is_batch)
+
+
+def _first_pipeline(program: Path | Module, arguments: Sequence[str], settings: Mapping[str, str]) -> Pipeline:
+    """The first job that the program executes; it ends there. Raises as `render_program`."""
     with replace_plugins(EXECUTORS, _Renderer), contextlib.suppress(SystemExit):
         try:
             run_program(program, arguments, settings)
         except _Reached as reached:
-            return str(plan(reached.pipeline, graph, format))
+            return reached.pipeline
     raise InvalidProgramError(f"{program} executed nothing: it has to call execute(), or something that does")
 
 

@@ -103,19 +103,7 @@ def _slot_wait(scheduler: Scheduler) -> SlotWait | None:
 
 
 def _vertex_details(vertex: ExecutionJobVertex, scheduler: Scheduler, metrics: JobMetrics) -> VertexDetails:
-    return VertexDetails(
-        vertex_id=vertex.id,
-        name=vertex.name,
-        parallelism=vertex.parallelism,
-        max_parallelism=vertex.max_parallelism,
-        inputs=tuple((edge.source_vertex, edge.ship_strategy) for edge in vertex.job_vertex.inputs),
-        subtasks=tuple(_subtask_details(subtask, scheduler, metrics) for subtask in vertex.subtasks),
-        operators=tuple(operator.name for operator in vertex.job_vertex.operators),
-        exchanges=tuple(
-            vertex.graph.results[edge.source].result_type.name.lower() for edge in vertex.job_vertex.inputs
-        ),
-        slot_sharing_group=vertex.slot_sharing_group,
-    )
+    return VertexDetails.of(vertex, tuple(_subtask_details(subtask, scheduler, metrics) for subtask in vertex.subtasks))
 
 
 def _subtask_details(subtask: ExecutionVertex, scheduler: Scheduler, metrics: JobMetrics) -> SubtaskDetails:

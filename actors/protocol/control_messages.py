@@ -16,6 +16,7 @@ logged at debug level and ignored.
 from __future__ import annotations
 
 from collections import Counter
+from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
@@ -36,6 +37,9 @@ from flinkray.errors import ErrorInfo
 from flinkray.execution import JobStatus
 from flinkray.state.checkpoint_statistics import CheckpointOverview
 from flinkray.types.records import JobId
+
+if TYPE_CHECKING:
+    from graphs.execution_graph import ExecutionJobVertex
 
 # -- jobs, as they are shown -------------------------------------------------------------------------------------
 
@@ -72,6 +76,22 @@ class VertexDetails(Struct, frozen=True):
     exchanges: tuple[str, ...] = ()
     """For each of `inputs` the kind of result that it reads, for example `pipelined_bounded`."""
     slot_sharing_group: str = ""
+
+    @classmethod
+    def of(cls, vertex: ExecutionJobVertex, subtasks: tuple[SubtaskDetails, ...] = ()) -> VertexDetails:
+        return cls(
+            vertex_id=vertex.id,
+            name=vertex.name,
+            parallelism=vertex.parallelism,
+            max_parallelism=vertex.max_parallelism,
+            inputs=tuple((edge.source_vertex, edge.ship_strategy) for edge in vertex.job_vertex.inputs),
+            subtasks=subtasks,
+            operators=tuple(operator.name for operator in vertex.job_vertex.operators),
+            exchanges=tuple(
+                vertex.graph.results[edge.source].result_type.name.lower() for edge in vertex.job_vertex.inputs
+            ),
+            slot_sharing_group=vertex.slot_sharing_group,
+        )
 
 
 class SavepointResult(Struct, frozen=True):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import re
 import threading
 from collections.abc import Callable
@@ -51,6 +52,21 @@ def test_a_script_prints_what_each_statement_gives(tmp_path: Path) -> None:
     assert "| numbers |" in re.sub(" +", " ", result.output)
     assert "+I[40]" in result.output
     assert "| +I | 4 |" in re.sub(" +", " ", result.output)
+
+
+def test_a_script_gives_its_rows_and_jobs_as_lines_of_json() -> None:
+    settings = [f"-D{key}={value}" for key, value in LOCAL.items()]
+    query = "SELECT n, ROW(n, 'a') AS r, CAST(n AS DECIMAL(4, 2)) AS d, MAP[n, 1] AS m FROM numbers WHERE n > 3"
+    insert = (
+        "CREATE TABLE gone WITH ('connector' = 'blackhole') LIKE numbers (EXCLUDING ALL); INSERT INTO gone SELECT 1"
+    )
+    result = CliRunner().invoke(main, ["sql", "--json", *settings, "-e", f"{NUMBERS}; SHOW TABLES; {query}; {insert};"])
+    assert result.exit_code == 0, result.output
+    shown, row, job = [json.loads(line) for line in result.stdout.splitlines()]
+    assert shown == {"kind": "+I", "row": {"table name": "numbers"}}
+    assert row == {"kind": "+I", "row": {"n": 4, "r": {"EXPR$0": 4, "EXPR$1": "a"}, "d": "4.00", "m": {"4": 1}}}
+    assert len(job.pop("jobid")) == 32
+    assert job == {}
 
 
 def test_a_script_ends_with_the_first_statement_that_is_wrong() -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
+import msgspec
 from rich.console import Console
 from rich.text import Text
 
@@ -15,10 +17,11 @@ from flinkray.config.configuration import Configuration
 from flinkray.config.options import TARGET
 from flinkray.errors import ConfigurationError, FlinkrayError, InvalidProgramError, did_you_mean
 from flinkray.streams.environment import StreamExecutionEnvironment
-from flinkray.tables.environment.answers import Answer, tabled
+from flinkray.tables.environment.answers import Answer, ResultKind, tabled
 from flinkray.tables.environment.results import TableResult
 from flinkray.tables.syntax import statements as syntax
 from flinkray.tables.syntax.parsing.parser import parse_statement
+from flinkray.types.records import JobId
 
 OWN = "sql-client."
 """What keys of options begin with that are the client's."""
@@ -49,10 +52,17 @@ class SqlClient:
         settings: options of the jobs, and of the client itself.
         cluster: jobs beside those that it starts.
         is_interactive: whether somebody sits at the console: errors of a statement then end nothing else.
+        as_json: prints nothing but a line of JSON for each row, and each job that is submitted.
     """
 
     def __init__(
-        self, settings: Mapping[str, str], console: Console, cluster: ClusterJobs | None, *, is_interactive: bool
+        self,
+        settings: Mapping[str, str],
+        console: Console,
+        cluster: ClusterJobs | None,
+        *,
+        is_interactive: bool,
+        as_json: bool = False,
     ) -> None:
         own = {key: value for key, value in settings.items() if key.startswith(OWN)}
         configuration = Configuration({key: value for key, value in settings.items() if key not in own})
@@ -60,6 +70,7 @@ class SqlClient:
         self.tables = self.environment.tables
         self.console = console
         self._is_interactive = is_interactive
+        self._as_json = as_json
         self._settings = dict(DEFAULTS)
         for key, value in own.items():
             self._set(key, value)
@@ -76,7 +87,8 @@ class SqlClient:
             FlinkrayError: of the first statement that fails.
         """
         for piece in pieces_of(script):
-            self.console.print(Text(f"Flink SQL> {piece.strip()};", style="dim"), soft_wrap=True)
+            if not self._as_json:
+                self.console.print(Text(f"Flink SQL> {piece.strip()};", style="dim"), soft_wrap=True)
             self.execute(piece)
 
     def run_line(self, text: str) -> None:
@@ -118,7 +130,7 @@ class SqlClient:
         node = parse_statement(statement)
         answer = self._own_answer(node)
         if answer is not None:
-            self._print(TableResult(answer.row_type, answer).lines())
+            self._print(TableResult(answer.row_type, answer))
             return
         result = self.tables.execute_sql(statement)
         client = result.get_job_client()
@@ -127,9 +139,9 @@ class SqlClient:
                 self._show(result)
             case syntax.Insert() | syntax.StatementSet() if client is not None:
                 self._jobs.started(_name_of(node), client)
-                self.console.print(f"[INFO] The job has been submitted. Job ID: {client.job_id}", markup=False)
+                self._say_submitted(client.job_id)
             case _:
-                self._print(result.lines())
+                self._print(result)
 
     def _command(self, statement: str) -> Callable[[], None] | None:
         """What a word means that is no SQL."""
@@ -176,8 +188,8 @@ class SqlClient:
         mode = self._settings[RESULT_MODE]
         with result:
             try:
-                if mode == "tableau" or not self.console.is_terminal:
-                    self._print(result.lines())
+                if mode == "tableau" or self._as_json or not self.console.is_terminal:
+                    self._print(result)
                 else:
                     show_on_screen(result, self.console, only_changes=mode == "changelog")
             except KeyboardInterrupt:
@@ -185,9 +197,23 @@ class SqlClient:
                     raise
                 self.console.print("\n[yellow]the query is ended[/]")
 
-    def _print(self, lines: Iterable[str]) -> None:
-        for line in lines:
-            self.console.out(line, highlight=False)
+    def _print(self, result: TableResult) -> None:
+        if not self._as_json:
+            for line in result.lines():
+                self.console.out(line, highlight=False)
+        elif result.get_result_kind() is ResultKind.SUCCESS_WITH_CONTENT:
+            for row in result.collect():
+                self._print_json({"kind": str(row.get_row_kind()), "row": row.as_dict(recursive=True)})
+
+    def _say_submitted(self, job_id: JobId) -> None:
+        if self._as_json:
+            self._print_json({"jobid": job_id})
+        else:
+            self.console.print(f"[INFO] The job has been submitted. Job ID: {job_id}", markup=False)
+
+    def _print_json(self, document: dict[str, Any]) -> None:
+        line = msgspec.json.encode(document, enc_hook=str).decode()
+        print(line, file=self.console.file, flush=True)
 
     # -- jobs
 

@@ -15,7 +15,13 @@ HISTORY = Path.home() / ".flinkray" / "sql-history"
 
 
 def run(
-    settings: Mapping[str, str], init: Path | None, file: Path | None, statements: Sequence[str], cluster: ClusterJobs
+    settings: Mapping[str, str],
+    init: Path | None,
+    file: Path | None,
+    statements: Sequence[str],
+    cluster: ClusterJobs,
+    *,
+    as_json: bool = False,
 ) -> None:
     """Carries out the statements of files and of the command line, or of whoever sits at the terminal.
 
@@ -23,7 +29,7 @@ def run(
         FlinkrayError: of the first statement of `init`, `file` or `statements` that fails.
     """
     is_interactive = file is None and not statements
-    client = SqlClient(settings, Console(), cluster, is_interactive=is_interactive)
+    client = SqlClient(settings, Console(), cluster, is_interactive=is_interactive, as_json=as_json)
     try:
         if init is not None:
             client.run_script(init.read_text(encoding="utf-8"))

@@ -10,12 +10,14 @@ from msgspec import UNSET
 
 from actors.protocol.client_requests import JobOverview
 from actors.protocol.control_messages import JobDetails, VertexDetails
-from actors.protocol.job_reports import JobSummary
+from actors.protocol.job_reports import JobDescription, JobSummary
 from actors.protocol.resources import SlotWait
 from actors.rest.answers import states
 from actors.rest.answers.aggregates import io_metrics
+from flinkray.execution import JobStatus
 from flinkray.rest import jobs as shapes
 from flinkray.rest.cluster import ConfigurationEntry
+from graphs.execution_graph import ExecutionGraph
 
 # What a job is called as an application, as Flink calls jobs that were submitted by themselves.
 _APPLICATION = "SingleJobApplication({})"
@@ -111,6 +113,13 @@ def _slot_wait(wait: SlotWait) -> shapes.SlotWait:
 
 def plan(job: JobDetails) -> shapes.JobPlan:
     return shapes.JobPlan(plan=_plan(job))
+
+
+def planned(graph: ExecutionGraph, *, is_batch: bool) -> shapes.JobPlan:
+    """The plan of a job that nobody has submitted."""
+    vertices = tuple(VertexDetails.of(vertex) for vertex in graph.job_vertices.values())
+    description = JobDescription(is_batch=is_batch)
+    return plan(JobDetails(graph.job_id, graph.name, JobStatus.INITIALIZING, (), vertices, description=description))
 
 
 def configuration(job: JobDetails) -> shapes.JobConfiguration:

@@ -283,6 +283,24 @@ def test_each_command_about_a_job_prints_what_the_rest_interface_answers(
     assert set(json_of("doctor")) > {"python", "flinkray", "ray", "java"}
 
 
+def test_a_program_is_rendered_as_the_rest_interface_shows_a_jobs_plan(program: str) -> None:
+    result = CliRunner().invoke(main, ["render", "--json", "-D", "parallelism.default=3", "--", program, "--json"])
+    said, document = result.stdout.splitlines()
+    assert said == "arguments ['--json'] parallelism 3"
+    plan = json.loads(document)["plan"]
+    assert (plan["name"], plan["type"]) == ("numbers", "STREAMING")
+    assert {node["parallelism"] for node in plan["nodes"]} == {3}
+    assert "inputs" not in plan["nodes"][0]
+    wrong = CliRunner().invoke(main, ["render", "--json", "--graph", "stream", program])
+    assert (wrong.exit_code, "--json prints the job graph" in wrong.output) == (2, True)
+
+
+def test_files_and_servers_are_json_too(tmp_path: Path) -> None:
+    written = json_of("metrics", "grafana", "--output", str(tmp_path))
+    assert {name: Path(path).exists() for name, path in written.items()} == {"dashboard": True, "rules": True}
+    assert CliRunner().invoke(main, ["sql", "--json"]).exit_code == 2
+
+
 def test_exceptions_are_shown_with_their_tracebacks(client: Client) -> None:
     client.shown = JobDetails(client.job_id, "words", JobStatus.RUNNING, ())
     assert CliRunner().invoke(main, ["exceptions", "abab"]).output == "nothing has failed\n"
