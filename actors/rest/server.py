@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import ssl
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -14,6 +13,7 @@ from importlib import import_module
 from typing import Any, Protocol
 
 from actors.rest.service import LARGEST_BODY, Request, Response, refused
+from actors.rest.tls import Tls
 from actors.rest.tls_site import TlsSite
 from flinkray.errors import ConfigurationError
 from flinkray.extras import import_package
@@ -65,7 +65,7 @@ class RestServer:
         address: str,
         ports: Sequence[int],
         on_close: Callable[[], None] | None = None,
-        tls: ssl.SSLContext | None = None,
+        tls: Tls | None = None,
     ) -> None:
         import_package("aiohttp", "the REST server")
         self._web = import_module("aiohttp.web")
@@ -118,7 +118,7 @@ class RestServer:
         server = self._web.Server(self._handle, access_log=None, logger=_http_log())
         runner = self._web.ServerRunner(server, shutdown_timeout=1.0)
         await runner.setup()
-        tls_site = None if self._tls is None else TlsSite(server, self._tls)
+        tls_site = None if self._tls is None else TlsSite(server, self._tls.context)
         try:
             started.set_result(await self._listen(runner, tls_site, ports))
             await self._stopped.wait()

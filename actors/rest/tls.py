@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import ssl
 from pathlib import Path
 
@@ -19,7 +20,58 @@ _EVERY_ADDRESS = ("0.0.0.0", "::")
 _NOT_YET_VALID, _EXPIRED, _OTHER_NAME, _OTHER_ADDRESS = 9, 10, 62, 64
 
 
-def tls_of(configuration: Configuration) -> ssl.SSLContext | None:
+class Tls:
+    """What a server speaks TLS with: a certificate and its key, which are read again once their files change.
+
+    Belongs to the thread that accepts connections.
+
+    Args:
+        name: under which clients connect; empty: that is not known.
+
+    Raises:
+        ConfigurationError: certificate and key are not there, do not belong together, or no client would accept them.
+    """
+
+    def __init__(self, certificate: str, key: str, name: str) -> None:
+        self._certificate = certificate
+        self._key = key
+        self._name = name
+        self._seen = self._stamps()
+        self._context = self._read()
+
+    def context(self) -> ssl.SSLContext:
+        """For the next connection. As long as new files cannot be used, as while one of them has yet to be written, it
+        is as before, and the log says why."""
+        stamps = self._stamps()
+        if stamps != self._seen:
+            self._seen = stamps
+            try:
+                self._context = self._read()
+            except ConfigurationError as error:
+                log.warning("the REST server goes on with the certificate that it had: %s", error)
+            else:
+                log.info("the REST server has read the certificate in %r again", self._certificate)
+        return self._context
+
+    def _read(self) -> ssl.SSLContext:
+        context = _loaded(self._certificate, self._key)
+        _check(context, self._certificate, self._name)
+        return context
+
+    def _stamps(self) -> tuple[tuple[int, int, int] | None, ...]:
+        return tuple(map(_stamp, (self._certificate, self._key)))
+
+
+def _stamp(path: str) -> tuple[int, int, int] | None:
+    """What differs once a file, or a link to one, has changed; None: it is not there."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_ino, found.st_size
+
+
+def tls_of(configuration: Configuration) -> Tls | None:
     """What the server speaks TLS with; None: it speaks plain HTTP.
 
     Raises:
@@ -30,10 +82,8 @@ def tls_of(configuration: Configuration) -> ssl.SSLContext | None:
         if key:
             raise ConfigurationError(f"{REST_SSL_KEY.key} is set, and {REST_SSL_CERTIFICATE.key} is not: it needs both")
         return None
-    context = _loaded(certificate, key or certificate)
     address = configuration.get(REST_ADDRESS) or configuration.get(REST_BIND_ADDRESS)
-    _check(context, certificate, "" if address in _EVERY_ADDRESS else address)
-    return context
+    return Tls(certificate, key or certificate, "" if address in _EVERY_ADDRESS else address)
 
 
 def _loaded(certificate: str, key: str) -> ssl.SSLContext:

@@ -34,9 +34,10 @@ class TlsSite:
 
     Args:
         new_protocol: makes what speaks HTTP on a connection.
+        context: what the next connection speaks TLS with.
     """
 
-    def __init__(self, new_protocol: Callable[[], asyncio.BaseProtocol], context: ssl.SSLContext) -> None:
+    def __init__(self, new_protocol: Callable[[], asyncio.BaseProtocol], context: Callable[[], ssl.SSLContext]) -> None:
         self._new_protocol = new_protocol
         self._context = context
         self._sockets: list[socket.socket] = []
@@ -99,7 +100,7 @@ class TlsSite:
                 if first == _HANDSHAKE:
                     is_handed_over = True
                     await loop.connect_accepted_socket(
-                        self._new_protocol, connection, ssl=self._context, ssl_handshake_timeout=_BEGIN_S
+                        self._new_protocol, connection, ssl=self._context(), ssl_handshake_timeout=_BEGIN_S
                     )
                 elif first:
                     await _refuse(connection)

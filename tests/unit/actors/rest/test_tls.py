@@ -141,3 +141,36 @@ def test_both_servers_speak_tls_where_options_say_so(tmp_path: Path) -> None:
     finally:
         live.close()
         history.close()
+
+
+def test_a_renewed_certificate_is_spoken_with_once_both_of_its_files_are_there(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    certificate, key = tmp_path / "certificate.pem", tmp_path / "key.pem"
+    shutil.copy(DATA / "certificate.pem", certificate)
+    shutil.copy(DATA / "key.pem", key)
+    tls = tls_of(configuration_of(str(certificate), str(key)))
+    assert tls is not None
+    former = tls.context()
+    assert tls.context() is former
+    with caplog.at_level(logging.WARNING):
+        for wrong in ("elsewhere.pem", "expired.pem", None):
+            certificate.unlink()
+            if wrong is not None:
+                shutil.copy(DATA / wrong, certificate)
+            assert tls.context() is tls.context() is former, "clients are served while files do not fit"
+    told = [record.getMessage() for record in caplog.records]
+    assert ["goes on with the certificate that it had" in text for text in told] == [True] * 3, "each is told once"
+    shutil.copy(DATA / "elsewhere.pem", certificate)
+    tls.context()
+    shutil.copy(DATA / "other-key.pem", key)
+    service = Service([SimpleNamespace(**{route.handler: lambda _: [] for route in ROUTES})], Access())
+    server = RestServer(service, "127.0.0.1", (0,), tls=tls)
+    try:
+        renewed = trusting("elsewhere.pem")
+        renewed.check_hostname = False
+        assert RestClient(server.url, tls=renewed).get("/jobs").value == []
+        with pytest.raises(OSError, match="CERTIFICATE_VERIFY_FAILED"):
+            RestClient(server.url, tls=trusting()).get("/jobs")
+    finally:
+        server.close()
