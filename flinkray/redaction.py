@@ -13,6 +13,7 @@ HIDDEN = "***"
 _SECRETS = r"passw(?:or)?d|secret|token|credential|(?:api|access|account|private|service|secret)[_.-]?key"
 _SECRET_NAME = re.compile(rf"{_SECRETS}|jaas|oauthbearer|(?<![^\W_])key(?![^\W_])", re.IGNORECASE)
 """In the names of settings, `key` as a word of its own counts too; in texts it mostly is the key of a row."""
+_SECRET_OPTION = re.compile(rf"{_SECRETS}|jaas|oauthbearer", re.IGNORECASE)
 _USER = re.compile(r"://(?:[^\s/?#:@'\"]{0,200}:(?!\d+/)[^\s@'\"]{0,300}|[^\s/?#:@'\"]{1,300})@")
 """Who a URI says to be, as in s3://KEY:SECRET@bucket. A secret may have slashes in it; a port is no secret. The lengths
 keep the search from starting over again and again in long texts."""
@@ -39,3 +40,8 @@ def redacted_value(name: str, value: object) -> object:
     if isinstance(value, Mapping):
         return {key: redacted_value(str(key), each) for key, each in value.items()}
     return redacted(value) if isinstance(value, str) else value
+
+
+def is_secret(name: str, value: str) -> bool:
+    """Whether an option of a table, or a part of its value, is a secret. A `key` by itself is the key of rows there."""
+    return bool(_SECRET_OPTION.search(name)) or redacted(value) != value

@@ -137,6 +137,8 @@ class OperatorConfig(Struct, frozen=True):
     """Other ids under which this operator's state may have been saved (Flink's legacy hashes)."""
     delivery_guarantee: str | None = None
     """What a sink promises, for display; None: the operator is no sink."""
+    computes: str = ""
+    """What the operator computes, as text; state of one that computes something else is not its own. "": any may be."""
 
     def __repr__(self) -> str:
         return f"OperatorConfig({self.node_id}, {self.name!r}, {self.factory_name})"

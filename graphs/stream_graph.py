@@ -97,6 +97,8 @@ class StreamNode(Struct, eq=False, kw_only=True):
     preferred_resources: ResourceSpec
     managed_memory_weights: Mapping[str, int]
     managed_memory_slot_use_cases: frozenset[str]
+    computes: str = ""
+    """As of the transformation."""
     in_edges: list[StreamEdge] = field(default_factory=list)
     out_edges: list[StreamEdge] = field(default_factory=list)
 

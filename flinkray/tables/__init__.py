@@ -8,5 +8,6 @@
 - `catalog.py`: tables, views and functions by name.
 - `environment/`: statements that do something, and their results. `connectors/`: sources and sinks by their options.
   `api/`: queries in Python. `user_functions.py`: functions of the user's. `lowering/`: plans as transformations.
+  `compiled/`: plans that are kept.
 - `binding/`: from statements to logical plans: names, types and functions. Open `binding/binder.py` first.
 """

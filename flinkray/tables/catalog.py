@@ -14,6 +14,8 @@ from flinkray.tables.types.logical import LogicalType, RowType
 
 DEFAULT_CATALOG = "default_catalog"
 DEFAULT_DATABASE = "default_database"
+UNREGISTERED = "*unregistered*"
+"""What the names of tables begin with that only Python has."""
 
 
 class View(Struct, frozen=True):

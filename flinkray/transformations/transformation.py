@@ -47,6 +47,8 @@ class Transformation:
     uid_hash: str | None = None
     """32 hex digits that replace the computed operator id (Flink's setUidHash)."""
     description: str = ""
+    computes: str = ""
+    """What it computes, as text: state of an operator that computes something else is not its own. "": any may be."""
     slot_sharing_group: str | None = None
     """The slot sharing group; None: the inputs' common group, else the default."""
     co_location_key: str | None = None

@@ -154,6 +154,7 @@ class _Builder:
             ),
             managed_memory_fractions=dict(self._plan.managed_memory[node.id]),
             alternative_ids=ids.alternatives,
+            computes=node.computes,
         )
 
     def _inputs(self, chain: Chain, head: StreamNode) -> tuple[NetworkInput | SourceInput, ...]:

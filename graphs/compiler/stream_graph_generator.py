@@ -184,6 +184,7 @@ class _Generator:
             preferred_resources=transformation.preferred_resources,
             managed_memory_weights=dict(transformation.managed_memory_weights),
             managed_memory_slot_use_cases=transformation.managed_memory_slot_use_cases,
+            computes=transformation.computes,
         )
 
     def _parallelism(self, transformation: Transformation) -> int:

@@ -153,3 +153,17 @@ def test_options_of_the_client_are_checked() -> None:
         sql.execute("SET 'sql-client.execution.result-mode' = 'tabel'")
     with pytest.raises(FlinkrayError, match=r"did you mean 'sql-client\.verbose'"):
         sql.execute("SET 'sql-client.verbos' = 'true'")
+
+
+def test_the_jobs_of_compiled_plans_are_named_by_their_files(tmp_path: Path) -> None:
+    sql, printed = client()
+    file = tmp_path / "plan.json"
+    sql.run_line(f"{NUMBERS}; CREATE TABLE nowhere WITH ('connector' = 'blackhole') LIKE numbers (EXCLUDING ALL);")
+    sql.run_line(f"COMPILE PLAN '{file}' FOR INSERT INTO nowhere SELECT n FROM numbers;")
+    printed()
+    sql.run_line(f"EXECUTE PLAN '{file}';")
+    assert "The job has been submitted. Job ID: " in printed()
+    sql.run_line("SHOW JOBS;")
+    assert f"plan {file}" in printed()
+    sql.wait_for_jobs()
+    sql.close()

@@ -52,14 +52,14 @@ EXPLAINED = {
     r"json_schema": "`json_schema(...)`",
     r"connectors\.kafka: KafkaSink\.get_transformer": "`AccumulateType`",
     r"table\.types: (?!DataTypes)": "classes of types",
-    r"table\.(compiled_plan|plan_reference|model_descriptor|module|descriptors|resolved_expression)": "`compiled_plan`",
+    r"table\.(model_descriptor|module|descriptors|resolved_expression)": "`model_descriptor`",
+    r"smile_bytes|BytesContentPlanReference": "`as_smile_bytes`",
     r"table\.udf: (Delegat|UserDefined\w+Wrapper|PandasAgg)|Function\.eval": "`eval` of the base classes",
     r"table\.window: (\w+With|OverWindowPartitioned)": "classes between the steps of a window",
     r"table\.catalog: (ResolvedSchema\.|ObjectPath\.compare_to)": "`get_columns`",
     r"bitmap_|inet_|printf|object_of|object_update|as_argument|descriptor\b": "`bitmap_...`",
     r"(from|to)_changelog\(\*arguments\)": "`Table.to_changelog`",
     r"table\.\w+: [\w.]+\.__init__": "constructors of tables",
-    r"compile_plan\(": "`compile_plan`",
 }
 """What of the list may differ, and the words of the page that say so."""
 

@@ -72,6 +72,7 @@ def operator_state(
     max_parallelism: int = 128,
     finished: Iterable[int] = (),
     coordinator: bytes | None = None,
+    computes: str = "",
 ) -> OperatorState:
     return OperatorState(
         operator_id=OperatorId(operator_id),
@@ -82,6 +83,7 @@ def operator_state(
         subtasks={index: OperatorSubtaskState(tuple(each)) for index, each in parts.items()},
         finished=frozenset(finished),
         coordinator=coordinator,
+        computes=computes,
     )
 
 
@@ -190,6 +192,7 @@ def _random_operator(rng: random.Random, operator_id: str, path: str) -> Operato
         rng.choice([1, 128, 32_768]),
         [index for index in range(parallelism) if rng.random() < 0.3],
         rng.choice([None, b"", rng.randbytes(20)]),
+        rng.choice(["", "SUM(größe)"]),
     )
 
 

@@ -84,6 +84,7 @@ ROOMS = (
     "flinkray.transformations",
     "flinkray.tables.lowering",
     "flinkray.tables.connectors",
+    "flinkray.tables.compiled",
     "flinkray.execution",
     "flinkray.collected_rows",
     "flinkray.progress",

@@ -25,6 +25,8 @@ class OperatorState(Struct, frozen=True):
     """Indices of the subtasks that had processed all their rows."""
     coordinator: bytes | None = None
     """The state of the operator's coordinator; None: it has none."""
+    computes: str = ""
+    """What the operator computed, as text; "": it is not known."""
 
     @property
     def is_finished(self) -> bool:

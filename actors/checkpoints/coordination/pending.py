@@ -219,5 +219,6 @@ class PendingCheckpoint(Struct):
                 subtasks,
                 indices,
                 self.coordinators.get(operator.operator_id),
+                operator.computes,
             )
         return states

@@ -12,7 +12,7 @@ from flinkray.errors import CheckpointError, operator_label
 from flinkray.transformations.operator_factories import LocalWindowAggregateFactory
 from flinkray.types.records import OperatorId
 from graphs.execution_graph import ExecutionGraph, ExecutionJobVertex
-from graphs.job_graph import JobVertexId
+from graphs.job_graph import JobVertexId, OperatorConfig
 
 _ADDED_BY_COMPILER = (LocalWindowAggregateFactory.__name__,)
 """Operators without state that the compiler adds to a program, or leaves out, depending on parallelism and options."""
@@ -36,7 +36,7 @@ def match(
     """Matches every vertex of the program, in topological order.
 
     The state of an operator is found by its id, else by one of the ids that it would have had before (without a uid
-    hash).
+    hash). An operator that is known to compute something else is another one.
 
     Raises:
         CheckpointError: the program cannot start from the checkpoint; names the operator, and the way out.
@@ -75,11 +75,17 @@ def _states(checkpoint: CompletedCheckpoint, graph: ExecutionGraph) -> dict[Oper
     for operator in operators:
         former = (each for each in operator.alternative_ids if each not in current)
         for candidate in (operator.operator_id, *former):
-            if candidate in checkpoint.operators and candidate not in claimed:
+            state = checkpoint.operators.get(candidate)
+            if state is not None and candidate not in claimed and _is_of(operator, state):
                 claimed.add(candidate)
-                found[operator.operator_id] = checkpoint.operators[candidate]
+                found[operator.operator_id] = state
                 break
     return found
+
+
+def _is_of(operator: OperatorConfig, state: OperatorState) -> bool:
+    """Whether state is that of an operator, or of one of which nobody knows that it computed something else."""
+    return not (operator.computes and state.computes) or operator.computes == state.computes
 
 
 def _refuse_unclaimed(what: str, states: list[OperatorState]) -> None:
@@ -88,10 +94,11 @@ def _refuse_unclaimed(what: str, states: list[OperatorState]) -> None:
         return
     first = unclaimed[0]
     identity = f"uid {first.uid!r}" if first.uid is not None else f"id {first.operator_id}"
+    computed = f", which computed {first.computes}," if first.computes else ""
     more = f", and of {len(unclaimed) - 1} more operators," if len(unclaimed) > 1 else ""
     raise CheckpointError(
-        f"{what} has state of operator {first.name!r} ({identity}){more} that is not in this program: give the "
-        f"operator that has taken its place that uid, as uid_hash where it is an id, or {_IGNORE}"
+        f"{what} has state of operator {first.name!r} ({identity}){computed}{more} that is not in this program: give "
+        f"the operator that has taken its place that uid, as uid_hash where it is an id, or {_IGNORE}"
     )
 
 

@@ -213,6 +213,7 @@ class _Encoder:
             "operator_id": state.operator_id,
             "name": state.name,
             "uid": state.uid,
+            "computes": state.computes,
             "parallelism": state.parallelism,
             "max_parallelism": state.max_parallelism,
             "finished": sorted(state.finished),
@@ -282,6 +283,7 @@ class _Decoder:
             },
             finished=frozenset(map(_number, read["finished"])),
             coordinator=None if read["coordinator"] is None else _to_bytes(read["coordinator"]),
+            computes=_text(read.get("computes", "")),  # which earlier versions did not write
         )
 
     def _part(self, read: Json) -> StatePart:

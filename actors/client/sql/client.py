@@ -41,6 +41,10 @@ CLEAR; HELP; QUIT;                  Ctrl-C ends a query, or the line that you ar
 """
 
 
+_JOBS = (syntax.Insert, syntax.StatementSet, syntax.CompilePlan, syntax.ExecutePlan)
+"""Statements that start jobs whose rows nobody takes."""
+
+
 class Quit(Exception):
     """The user ends the client."""
 
@@ -137,7 +141,7 @@ class SqlClient:
         match node:
             case syntax.QueryStatement():
                 self._show(result)
-            case syntax.Insert() | syntax.StatementSet() if client is not None:
+            case _ if isinstance(node, _JOBS) and client is not None:
                 self._jobs.started(_name_of(node), client)
                 self._say_submitted(client.job_id)
             case _:
@@ -262,5 +266,7 @@ class SqlClient:
 
 
 def _name_of(node: syntax.Statement) -> str:
+    if isinstance(node, syntax.CompilePlan | syntax.ExecutePlan):
+        return f"plan {node.file}"
     inserts = [node] if isinstance(node, syntax.Insert) else getattr(node, "inserts", ())
     return "insert-into " + ", ".join(".".join(each.table.texts) for each in inserts)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from flinkray.pyflink.table.changelog_mode import ChangelogMode
+from flinkray.pyflink.table.compiled_plan import CompiledPlan
 from flinkray.pyflink.table.data_view import DataView, ListView, MapView
 from flinkray.pyflink.table.environment_settings import EnvironmentSettings
 from flinkray.pyflink.table.explain_detail import ExplainDetail
 from flinkray.pyflink.table.expression import Expression
+from flinkray.pyflink.table.plan_reference import PlanReference
 from flinkray.pyflink.table.schema import Schema
 from flinkray.pyflink.table.sql_dialect import SqlDialect
 from flinkray.pyflink.table.statement_set import StatementSet
@@ -39,6 +41,7 @@ __all__ = [
     "AggregateFunction",
     "AsyncScalarFunction",
     "ChangelogMode",
+    "CompiledPlan",
     "DataTypes",
     "DataView",
     "EnvironmentSettings",
@@ -51,6 +54,7 @@ __all__ = [
     "ListView",
     "MapView",
     "OverWindowedTable",
+    "PlanReference",
     "ResultKind",
     "Row",
     "RowKind",
@@ -73,6 +77,6 @@ __all__ = [
 
 __getattr__ = unavailable(
     __name__,
-    "BatchTableEnvironment CompiledPlan Module ModuleEntry PlanReference UserDefinedType",
+    "BatchTableEnvironment Module ModuleEntry UserDefinedType",
     "there is no such thing in flinkray's tables; docs/limitations.md says what is not there",
 )

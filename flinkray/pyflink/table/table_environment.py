@@ -29,7 +29,6 @@ from flinkray.types.rows import Row
 
 __all__ = ["StreamTableEnvironment", "TableEnvironment"]
 
-_NO_PLANS = "plans are not kept in files: keep the statement"
 _ONE_MODULE = "there is one module, core, and it is always used"
 _KIND = "op"
 """The column that says what a row does."""
@@ -119,9 +118,6 @@ class TableEnvironment(table_environment.StreamTableEnvironment):
     def drop_view(self, view_path: str, ignore_if_not_exists: bool = True) -> bool:
         return self.drop_table(view_path, ignore_if_not_exists)
 
-    compile_plan_sql = refused("compile_plan_sql", _NO_PLANS)
-    execute_plan = refused("execute_plan", _NO_PLANS)
-    load_plan = refused("load_plan", _NO_PLANS)
     load_module = refused("load_module", _ONE_MODULE)
     unload_module = refused("unload_module", _ONE_MODULE)
     use_modules = refused("use_modules", _ONE_MODULE)

@@ -20,7 +20,7 @@ from flinkray.tables.api.table import Table
 from flinkray.tables.api.user_functions import UserDefinedFunctionWrapper, udf
 from flinkray.tables.binding.binder import Binder
 from flinkray.tables.binding.relations import table_plan
-from flinkray.tables.catalog import View
+from flinkray.tables.catalog import UNREGISTERED, View
 from flinkray.tables.environment.changes import Changes
 from flinkray.tables.environment.results import TableResult
 from flinkray.tables.environment.statement_sets import PlannedInsert, StatementSet, TablePipeline
@@ -46,8 +46,6 @@ from flinkray.transformations.transformation import PhysicalTransformation, Tran
 from flinkray.types.changelogs import Changes as RowChanges
 
 _NAMES = re.compile(r"`(?:[^`]|``)+`|[^.`]+")
-_UNREGISTERED = "*unregistered*"
-"""What the names of tables begin with that only Python has."""
 
 
 class TableEnvironment(StatementEnvironment):
@@ -215,8 +213,7 @@ class TableEnvironment(StatementEnvironment):
         found = found.select(*items)
         if not (schema.watermarks or schema.keys):
             return found
-        kinds = [without_attribute(kind) for kind in found.row_type.types]
-        columns = Schema.of(row_type(found.columns, kinds)).columns
+        columns = Schema.of(_written(found.row_type)).columns
         described = Schema(columns, schema.watermarks, schema.keys)
         table = self._bound(TableDescriptor(described).statement(_path("stream"), temporary=True))
         if table.watermark is None:
@@ -227,7 +224,7 @@ class TableEnvironment(StatementEnvironment):
         return self._scanned(replace(table, path=path, changes=changes_of(optimized(found._plan), before)))
 
     def _unnamed(self) -> TablePath:
-        return (self.catalog.current_catalog, self.catalog.current_database, f"{_UNREGISTERED}{next(self._numbers)}")
+        return (self.catalog.current_catalog, self.catalog.current_database, f"{UNREGISTERED}{next(self._numbers)}")
 
     def _scanned(self, found: plans.Table) -> Table:
         """A table that is read without being in a catalog."""
@@ -366,9 +363,8 @@ class TableEnvironment(StatementEnvironment):
             name = self._unnamed()[2]
             with_columns = target
             if target.table_schema is None:
-                with_columns = TableDescriptor(
-                    Schema.of(query.plan.row_type), target.options, target.partitioned_by, target.comment
-                )
+                schema = Schema.of(_written(query.plan.row_type))
+                with_columns = TableDescriptor(schema, target.options, target.partitioned_by, target.comment)
             self._create(with_columns.statement(Path((Name(name),)), temporary=True))
         assert isinstance(name, str)
         path = Path((Name(name),)) if isinstance(target, TableDescriptor) else _path(name)
@@ -405,6 +401,11 @@ class TableEnvironment(StatementEnvironment):
         path = self._unnamed()
         self.catalog.add(View(path, query.sql, query.plan.row_type, plan=query.plan), temporary=True)
         return Path((Name(path[2]),))
+
+
+def _written(rows: RowType) -> RowType:
+    """The columns of a table that takes these rows: time attributes are plain times there."""
+    return row_type(rows.names, [without_attribute(kind) for kind in rows.types])
 
 
 def _rows_of(schema: Any) -> RowType | None:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from flinkray.connectors.lookup import LookupTable
 from flinkray.tables.catalog import UserFunction
-from flinkray.tables.lowering.contract import TableOptions, Unexecutable
+from flinkray.tables.lowering.contract import NodeUids, TableOptions, Unexecutable
 from flinkray.tables.lowering.lowering import PlanLowering
 from flinkray.tables.plans.expressions import (
     BoundExpression,
@@ -46,7 +46,7 @@ class ProgramLowering(PlanLowering):
     """Makes the transformations of plans in which functions of the user's are called.
 
     Args:
-        streams, lookups: as of `Lowering`; what operators of the user's functions give is added to the streams.
+        streams, lookups, uids: as of `Lowering`; what operators of the user's functions give is added to the streams.
         find: gives the function of a name.
     """
 
@@ -56,8 +56,9 @@ class ProgramLowering(PlanLowering):
         find: FindFunction,
         options: TableOptions | None = None,
         lookups: Mapping[TablePath, LookupTable] | None = None,
+        uids: NodeUids | None = None,
     ) -> None:
-        super().__init__(streams, options, lookups)
+        super().__init__(streams, options, lookups, uids)
         self._find = find
         self._tables = streams
 

@@ -11,10 +11,9 @@ from flinkray.connectors.lookup import LookupTable
 from flinkray.connectors.sink import Sink
 from flinkray.connectors.source import Boundedness
 from flinkray.errors import InvalidProgramError, SqlError, SqlUnsupportedError, SqlValidationError
-from flinkray.tables.catalog import Catalog
 from flinkray.tables.connectors.connectors import changes_of, lookup_of, scan, sink_of
-from flinkray.tables.environment.function_lowering import ProgramLowering
-from flinkray.tables.lowering.contract import TableOptions, Unexecutable
+from flinkray.tables.environment.function_lowering import FindFunction, ProgramLowering
+from flinkray.tables.lowering.contract import NodeUids, TableOptions, Unexecutable, state_text
 from flinkray.tables.lowering.ranks import for_upserts
 from flinkray.tables.lowering.refusals import refusal
 from flinkray.tables.plans.expressions import Plan
@@ -30,7 +29,12 @@ from flinkray.tables.syntax.names import Path
 from flinkray.tables.syntax.nodes import Node
 from flinkray.tables.syntax.queries import Hint, TableReference
 from flinkray.transformations.operator_factories import SinkFactory, SourceFactory
-from flinkray.transformations.transformation import PhysicalTransformation, Transformation, own_parallelism
+from flinkray.transformations.transformation import (
+    PhysicalTransformation,
+    Transformation,
+    own_parallelism,
+    upstream_of,
+)
 from flinkray.types.changelogs import ChangelogMode
 
 _OPTIONS = "OPTIONS"
@@ -40,25 +44,29 @@ class Program:
     """The transformations of one job, in which each table is read once.
 
     Args:
-        catalog: where functions of the user's are; plans have their tables themselves.
+        find: gives the function of the user's of a name; plans have their tables themselves.
         streams: of the tables that have no connector, since they are streams of this process.
         plans: all that the job executes; what none of them reads of a table, its source may leave out.
         statements: what the plans were made of, each with its text, for errors.
         is_automatic: whether the job is all of these plans and runs in batch mode where all its sources end.
+        numbers: of the nodes of a compiled plan, which are executed as they are; operators have uids of them.
     Raises:
         InvalidProgramError: a table cannot be read.
     """
 
     def __init__(
         self,
-        catalog: Catalog,
+        find: FindFunction,
         streams: Mapping[TablePath, Transformation],
         options: TableOptions,
         plans: Sequence[Plan],
         statements: Sequence[tuple[Node, str]],
         is_automatic: bool = False,
+        numbers: Mapping[Plan, int] | None = None,
     ) -> None:
         self._statements = statements
+        self._is_compiled = numbers is not None
+        self._time_zone = options.time_zone
         self._streams = streams
         self._tables: dict[TablePath, Transformation] = {}
         self._scanned: dict[Table, Table] = {}
@@ -66,12 +74,32 @@ class Program:
         self._as_named: dict[Table, Table] = {}
         """Tables as statements name them, by what hints made of them."""
         self._lookups: dict[TablePath, LookupTable] = {}
-        self._plans = {plan: in_time_zone(optimized(self.read(plan)), options.time_zone) for plan in plans}
+        self._plans = {plan: self._rewritten(plan) for plan in plans}
         self._scan()
         if is_automatic and all(map(_is_bounded, self._tables.values())):
             options = replace(options, is_batch=True)
-        self.is_batch = options.is_batch
-        self._lowering = ProgramLowering(self._tables, lambda name: catalog.function((name,)), options, self._lookups)
+        self.is_batch, self.options = options.is_batch, options
+        self._uids = NodeUids(numbers)
+        self._lowering = ProgramLowering(self._tables, find, options, self._lookups, self._uids)
+
+    @property
+    def uids(self) -> Mapping[int, tuple[str, ...]]:
+        """Of a compiled plan the uids of the operators that have been made, by the number of their node."""
+        return self._uids.given
+
+    def planned(self, plan: Plan) -> Plan:
+        """One of the plans as it is executed."""
+        return self._plans[plan]
+
+    @property
+    def scanned(self) -> Iterator[tuple[Table, Table]]:
+        """The tables that the plans read, as these have them, and as statements name them."""
+        for hinted, known in self._scanned.items():
+            yield known, self._as_named[hinted]
+
+    def _rewritten(self, plan: Plan) -> Plan:
+        read = self.read(plan)
+        return read if self._is_compiled else in_time_zone(optimized(read), self._time_zone)
 
     def rows(
         self,
@@ -102,9 +130,9 @@ class Program:
             if not isinstance(node, Scan):
                 return node
             try:
-                hinted = _hinted(node.table, node.hints)
-                self._as_named[hinted] = node.table
-                table = self._known(hinted)
+                table = hinted(node.table, node.hints)
+                self._as_named[table] = node.table
+                table = self._known(table)
             except InvalidProgramError as error:
                 raise self._placed(error, node.table) from error
             return replace(node, table=table, hints=tuple(hint for hint in node.hints if hint.name != _OPTIONS))
@@ -120,7 +148,13 @@ class Program:
         if table not in self._scanned:
             others = sum(each.path == table.path for each in self._scanned)
             path = (*table.path[:2], f"{table.path[2]} {others + 1}") if others else table.path
-            self._scanned[table] = replace(table, path=path, changes=changes_of(table))
+            changes = changes_of(table)
+            if self._is_compiled and changes != table.changes:
+                raise InvalidProgramError(
+                    f"table {'.'.join(path)!r} has changed since the plan was compiled: its rows were {table.changes}, "
+                    f"and are {changes} now. Compile the plan again"
+                )
+            self._scanned[table] = replace(table, path=path, changes=changes)
         return self._scanned[table]
 
     def _scan(self) -> None:
@@ -131,10 +165,13 @@ class Program:
             # By their keys, rows of a table with changes are put together.
             fields = frozenset(table.primary_key).union(*(each.get(known.path, ()) for each in read))
             try:
-                self._tables[known.path] = scan(table, fields)
+                self._tables[known.path] = rows = scan(table, fields)
                 lookup = lookup_of(table) if known.path in versions else None
             except InvalidProgramError as error:
                 raise self._placed(error, self._as_named[table]) from error
+            for source in upstream_of(rows):
+                if isinstance(source, PhysicalTransformation) and isinstance(source.factory, SourceFactory):
+                    source.computes = _identity(self._as_named[table])
             if lookup is not None:
                 self._lookups[known.path] = lookup
 
@@ -162,18 +199,21 @@ class Program:
         if plan.table.path in self._streams:
             message = f"{plan.table.path[2]!r} is a stream; rows go into tables that have a connector"
             raise SqlValidationError(message, sql, span.start, span.end)
-        table = _hinted(plan.table, plan.hints)
+        table = hinted(plan.table, plan.hints)
         try:
             sink, parallelism = sink_of(table, dict(plan.partition) if plan.overwrite else None)
         except InvalidProgramError as error:
             raise self._placed(error, plan.table) from error
         rows = self._rows_for(plan, sink, statement, sql)
-        return PhysicalTransformation(
+        written = PhysicalTransformation(
             name=f"Sink: {table.path[2]}",
+            computes=_identity(plan.table),
             factory=SinkFactory(sink),
             input_transformations=(rows,),
             parallelism=own_parallelism(rows) if parallelism is None else parallelism,
         )
+        self._uids.give(plan, written)
+        return written
 
     def needs_before(self, plan: Insert) -> bool:
         """Whether the table of an INSERT needs to be told what an updated row was.
@@ -181,10 +221,8 @@ class Program:
         Raises:
             InvalidProgramError: it cannot be written.
         """
-        sink, _ = sink_of(_hinted(plan.table, plan.hints))
-        return sink.accepts is not ChangelogMode.UPSERT or _key_of(plan) not in upsert_keys(
-            optimized(self.read(plan.input))
-        )
+        sink, _ = sink_of(hinted(plan.table, plan.hints))
+        return sink.accepts is not ChangelogMode.UPSERT or _key_of(plan) not in upsert_keys(self._rewritten(plan.input))
 
     def _rows_for(self, plan: Insert, sink: Sink, statement: Node, sql: str) -> Transformation:
         """The rows of an INSERT; those for a sink that replaces rows have one for each key at a time."""
@@ -217,6 +255,11 @@ class Program:
             "takes changes, such as one of 'upsert-kafka', 'jdbc' or 'redis' with a PRIMARY KEY; or make results "
             "final, with windows or in batch mode",
         )
+
+
+def _identity(table: Table) -> str:
+    """What a source or sink is of, by which its state is told from that of others."""
+    return state_text(f"table {'.'.join(table.path)}")
 
 
 def _key_of(plan: Insert) -> frozenset[int]:
@@ -259,7 +302,8 @@ def _table_names(node: Any) -> Iterator[Path]:
             yield from _table_names(getattr(node, name))
 
 
-def _hinted(table: Table, hints: tuple[Hint, ...]) -> Table:
+def hinted(table: Table, hints: tuple[Hint, ...]) -> Table:
+    """The table with the OPTIONS of hints."""
     given = [(key, value) for hint in hints if hint.name == _OPTIONS for key, value in hint.options]
     if not given:
         return table

@@ -20,8 +20,14 @@ from flinkray.execution import JobClient
 from flinkray.extras import import_package
 from flinkray.tables.api.schemas import ResolvedSchema
 from flinkray.tables.environment.answers import Answer, PrintStyle, ResultKind
-from flinkray.tables.environment.html import html_table
-from flinkray.tables.environment.tableau import DEFAULT_WIDTH, OPERATION, tableau, widths_by_content, widths_by_types
+from flinkray.tables.environment.tableau import (
+    DEFAULT_WIDTH,
+    OPERATION,
+    html_table,
+    tableau,
+    widths_by_content,
+    widths_by_types,
+)
 from flinkray.tables.environment.value_texts import NULL_TEXT, texts_of
 from flinkray.tables.types.arrow import stored_schema
 from flinkray.tables.types.logical import RowType

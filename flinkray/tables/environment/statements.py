@@ -7,10 +7,19 @@ import uuid
 from collections.abc import Sequence
 from typing import Protocol
 
+from msgspec.structs import replace
+
 from flinkray.collected_rows import CollectedRows
 from flinkray.config.configuration import Configuration
 from flinkray.config.options import RUNTIME_MODE
-from flinkray.config.table_options import DISPLAY_WIDTH, DML_SYNC, LOCAL_TIME_ZONE
+from flinkray.config.table_options import (
+    DISPLAY_WIDTH,
+    DML_SYNC,
+    LOCAL_TIME_ZONE,
+    PLAN_COMPILE,
+    PLAN_FORCE_RECOMPILE,
+    PLAN_RESTORE,
+)
 from flinkray.connectors.collect.sink import CollectSink
 from flinkray.errors import InvalidProgramError, SqlError, SqlUnsupportedError, SqlValidationError
 from flinkray.execution import JobClient
@@ -18,12 +27,21 @@ from flinkray.tables.api.user_functions import UserDefinedFunctionWrapper, udf
 from flinkray.tables.api.words import word
 from flinkray.tables.binding.binder import Binder
 from flinkray.tables.catalog import Catalog, UserFunction
+from flinkray.tables.compiled.contents import PlanContent, from_text
+from flinkray.tables.compiled.references import FilePlanReference, PlanReference
 from flinkray.tables.environment.answers import OK, Answer, PrintStyle, ResultKind, tabled, text
 from flinkray.tables.environment.changes import Changes
+from flinkray.tables.environment.compiled_plans import (
+    as_tables_are_now,
+    check_uids,
+    content_of,
+    lowered,
+    target_names,
+)
 from flinkray.tables.environment.programs import Program
 from flinkray.tables.environment.results import TableResult
 from flinkray.tables.environment.shows import Shows
-from flinkray.tables.environment.statement_sets import PlannedInsert
+from flinkray.tables.environment.statement_sets import CompiledPlan, PlannedInsert
 from flinkray.tables.lowering.queries import options_of
 from flinkray.tables.plans.explain import explain
 from flinkray.tables.plans.expressions import Plan
@@ -99,7 +117,7 @@ class StatementEnvironment:
         results = []
         for node in parse_script(script):
             result = self._execute(node, script)
-            if isinstance(node, syntax.Insert | syntax.StatementSet):
+            if isinstance(node, syntax.Insert | syntax.StatementSet | syntax.CompilePlan | syntax.ExecutePlan):
                 result.wait()
             results.append(result)
         return results
@@ -112,6 +130,10 @@ class StatementEnvironment:
                 return self._insert([node], sql)
             case syntax.StatementSet(inserts=inserts):
                 return self._insert(inserts, sql)
+            case syntax.CompilePlan():
+                return self._compile_into_file(node, sql)
+            case syntax.ExecutePlan(file=file):
+                return self.execute_plan(PlanReference.from_file(file))
             case syntax.CreateTable(query=query) if query is not None:
                 return self._create_as(node, sql)
         return self._result(self._answer(node, sql))
@@ -192,12 +214,22 @@ class StatementEnvironment:
         """What makes transformations of these plans of statements; `is_alone`: they are a job of their own."""
         configuration = self._runner.configuration
         is_automatic = is_alone and configuration.get(RUNTIME_MODE) == "automatic"
-        return Program(self.catalog, self._streams, options_of(configuration), plans, statements, is_automatic)
+        return Program(
+            lambda name: self.catalog.function((name,)),
+            self._streams,
+            options_of(configuration),
+            plans,
+            statements,
+            is_automatic,
+        )
 
     # -- INSERT
 
     def _insert(self, nodes: Sequence[syntax.Insert], sql: str) -> TableResult:
-        return self._run_inserts([PlannedInsert(Binder(self.catalog, sql).insert(node), node, sql) for node in nodes])
+        return self._run_inserts(self._bound_inserts(nodes, sql))
+
+    def _bound_inserts(self, nodes: Sequence[syntax.Insert], sql: str) -> list[PlannedInsert]:
+        return [PlannedInsert(Binder(self.catalog, sql).insert(node), node, sql) for node in nodes]
 
     def _sinks(self, inserts: Sequence[PlannedInsert], is_alone: bool = False) -> list[PhysicalTransformation]:
         """The sinks of several plans, below which each table is read once."""
@@ -209,7 +241,10 @@ class StatementEnvironment:
     def _run_inserts(self, inserts: Sequence[PlannedInsert]) -> TableResult:
         """One job of several plans."""
         sinks = self._sinks(inserts, is_alone=True)
-        names = [".".join(each.plan.table.path) for each in inserts]
+        return self._start(sinks, [".".join(each.plan.table.path) for each in inserts])
+
+    def _start(self, sinks: Sequence[Transformation], names: list[str]) -> TableResult:
+        """The job of sinks of tables with these names."""
         client = self._runner._submit_alone(sinks, f"insert-into_{','.join(names)}")
         if len(set(names)) < len(names):
             names = [f"{name}_{number}" for number, name in enumerate(names, 1)]
@@ -237,6 +272,84 @@ class StatementEnvironment:
                 self.catalog.add(before, temporary=node.temporary)
             raise
 
+    # -- compiled plans
+
+    def compile_plan_sql(self, stmt: str) -> CompiledPlan:
+        """The plan of an INSERT, or of a statement set, which can be kept in a file.
+
+        Raises:
+            SqlError: the statement is wrong, or cannot be executed yet; shows where.
+            InvalidProgramError: it reads rows of this process, or calls a function without a name.
+        """
+        node = parse_statement(stmt)
+        if not isinstance(node, syntax.Insert | syntax.StatementSet):
+            raise InvalidProgramError("compile_plan_sql takes an INSERT, or a statement set")
+        return self._compiled(node, stmt)
+
+    def load_plan(self, plan_reference: PlanReference) -> CompiledPlan:
+        """A plan that was compiled before, perhaps by another version.
+
+        Raises:
+            InvalidProgramError: it cannot be read, or is of a version that is not known here.
+        """
+        return CompiledPlan(self, from_text(plan_reference.read(), str(plan_reference)))
+
+    def execute_plan(self, plan_reference: PlanReference) -> TableResult:
+        """Starts the job of a plan that was compiled before; errors as of `load_plan` and `CompiledPlan.execute`."""
+        return self.load_plan(plan_reference).execute()
+
+    def _compiled(self, node: syntax.Insert | syntax.StatementSet, sql: str) -> CompiledPlan:
+        nodes = node.inserts if isinstance(node, syntax.StatementSet) else (node,)
+        return CompiledPlan(self, self._compile(self._bound_inserts(nodes, sql)))
+
+    def _compile_into_file(self, node: syntax.CompilePlan, sql: str) -> TableResult:
+        reference = PlanReference.from_file(node.file)
+        if node.if_not_exists and reference.exists():
+            plan = self.load_plan(reference)
+        else:
+            self._check_may_write(reference)
+            plan = self._compiled(node.statement, sql)
+            reference.write(plan.as_json_string())
+        return plan.execute() if node.executes else self._result(OK)
+
+    def _check_may_write(self, plan: FilePlanReference) -> None:
+        if plan.exists() and not self._runner.configuration.get(PLAN_FORCE_RECOMPILE):
+            raise InvalidProgramError(
+                f"there is a file {plan.path!r} already, and jobs may have state that only its plan finds again: write "
+                f"IF NOT EXISTS, remove the file, or, to try things out, SET {PLAN_FORCE_RECOMPILE.key!r} = 'true'"
+            )
+
+    def _compile(self, inserts: Sequence[PlannedInsert]) -> PlanContent:
+        statements = [(each.statement, each.sql) for each in inserts]
+        plans = [each.plan for each in inserts]
+        program = self._program([plan.input for plan in plans], statements, is_alone=True)
+        strategy = self._runner.configuration.get(PLAN_COMPILE)
+        content = content_of(plans, program, self.catalog, self._streams, strategy)
+        _, made = self._lowered(content, statements)
+        return replace(content, uids=made.uids)
+
+    def _lowered(
+        self, content: PlanContent, statements: Sequence[tuple[Node, str]] = ()
+    ) -> tuple[list[PhysicalTransformation], Program]:
+        """The sinks of a compiled plan, and the program that they are in."""
+        return lowered(content, self.catalog, self._runner.configuration, statements)
+
+    def _present(self, content: PlanContent) -> PlanContent:
+        return as_tables_are_now(content, self.catalog, self._runner.configuration.get(PLAN_RESTORE))
+
+    def _run_compiled(self, content: PlanContent) -> TableResult:
+        sinks, program = self._lowered(self._present(content))
+        check_uids(content, program.uids)
+        return self._start(sinks, target_names(content))
+
+    def _explain_compiled(self, content: PlanContent, details: Sequence[object]) -> str:
+        names, content = detail_names(details), self._present(content)
+        sinks, program = self._lowered(content)
+        texts = [
+            explain(insert, program.needs_before(insert) if _CHANGES in names else None) for insert in content.inserts
+        ]
+        return "\n".join(["== Optimized Plan ==", *texts, *self._more(sinks, names)])
+
     # -- EXPLAIN
 
     def _explained(self, node: syntax.Explain, sql: str) -> str:
@@ -258,19 +371,21 @@ class StatementEnvironment:
         for plan in plans:
             before = not isinstance(plan, Insert) or program.needs_before(plan) if _CHANGES in details else None
             parts.append(explain(optimized(program.read(plan)), before))
-        if _ADVICE in details:
-            parts.append("No available advice...")
+        transformations: list[Transformation] = []
         if _GRAPH in details:
             queries = [plan.input if isinstance(plan, Insert) else plan for plan in plans]
             program = self._program(queries, statements, is_alone=True)
-            transformations: list[Transformation] = []
             for plan, node in zip(plans, nodes, strict=True):
                 if isinstance(plan, Insert):
                     transformations.append(program.insert(plan, node, sql))
                 else:
                     transformations.append(program.rows(plan, node, sql))
-            parts += ["== Job Graph ==", self._runner._plan_alone(transformations)]
-        return "\n".join(parts)
+        return "\n".join([*parts, *self._more(transformations, details)])
+
+    def _more(self, transformations: Sequence[Transformation], details: Sequence[str]) -> list[str]:
+        """What EXPLAIN shows behind plans."""
+        found = ["No available advice..."] if _ADVICE in details else []
+        return [*found, "== Job Graph ==", self._runner._plan_alone(transformations)] if _GRAPH in details else found
 
 
 def detail_names(details: Sequence[object]) -> list[str]:
@@ -294,8 +409,6 @@ def _refused(node: syntax.Statement, sql: str) -> SqlError:
         syntax.Delete: "rows are not deleted in place here",
         syntax.CreateMaterializedTable: "there are no materialized tables here: CREATE TABLE ... AS, or a VIEW",
         syntax.CreateModel: "there are no models here: call one in a function of your own",
-        syntax.CompilePlan: "plans are not kept in files here: keep the statement",
-        syntax.ExecutePlan: "plans are not kept in files here: keep the statement",
         syntax.LoadModule: "there is one module, core, and it is always loaded",
         syntax.UnloadModule: "there is one module, core, and it is always loaded",
         syntax.ChangeJars: "there are no jars here; functions are in Python",

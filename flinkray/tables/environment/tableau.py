@@ -1,9 +1,10 @@
-"""Rows as a table of text, the one that Flink prints: values to the right, wide characters as two."""
+"""Rows as a table of text, the one that Flink prints: values to the right, wide characters as two; and one of HTML."""
 
 from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
+from html import escape
 
 from flinkray.tables.environment.value_texts import NULL_TEXT
 from flinkray.tables.types.logical import DecimalType, LogicalType, RowType, TimestampType, TimeType, TypeRoot
@@ -85,3 +86,12 @@ def display_width(text: str) -> int:
     if text.isascii():
         return len(text)
     return sum(2 if unicodedata.east_asian_width(each) in "WF" else 1 for each in text)
+
+
+def html_table(rows: RowType, texts: Iterable[Sequence[str]], has_kinds: bool, has_more: bool = False) -> str:
+    """The rows below the names of their columns, whose types are shown where one points at them."""
+    head = f"<th>{OPERATION}</th>" if has_kinds else ""
+    head += "".join(f'<th title="{escape(str(field.type))}">{escape(field.name)}</th>' for field in rows.fields)
+    body = "".join(f"<tr>{''.join(f'<td>{escape(each)}</td>' for each in row)}</tr>" for row in texts)
+    more = "<p>More rows follow.</p>" if has_more else ""
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 
@@ -20,10 +21,14 @@ from flinkray.transformations.transformation import (
     PartitionTransformation,
     PhysicalTransformation,
     Transformation,
+    upstream_of,
 )
 from flinkray.types.changelogs import Changes
 from flinkray.types.keys import ColumnKey
 from flinkray.types.records import Millis
+
+_NUMBERED = re.compile(r"\*([^*\s]+)\*\d+")
+"""What functions and tables are called that no catalog has."""
 
 
 class Unexecutable(Exception):
@@ -54,12 +59,38 @@ class TableOptions(Struct, frozen=True):
     """In which instants are dates and times of day."""
 
 
+class NodeUids:
+    """Gives operators uids of the nodes that they are made for, `7_Join`; those of nodes without a number none.
+
+    Args:
+        numbers: of nodes.
+    """
+
+    def __init__(self, numbers: Mapping[Plan, int] | None = None) -> None:
+        self._numbers = numbers or {}
+        self.given: dict[int, tuple[str, ...]] = {}
+        """The uids of the operators of each node that has some."""
+
+    def give(self, plan: Plan, rows: Transformation) -> None:
+        """Takes the operators above those that have uids to be those of a node."""
+        number = self._numbers.get(plan)
+        if number is None:
+            return
+        own = [each for each in upstream_of(rows) if isinstance(each, PhysicalTransformation) and each.uid is None]
+        for operator in reversed(own):
+            former = self.given.get(number, ())
+            uid = f"{number}_{operator.name}"
+            operator.uid = uid if uid not in former else f"{uid}_{len(former) + 1}"
+            self.given[number] = (*former, operator.uid)
+
+
 class Lowering(ABC):
     """Makes the transformations of plans; nodes that are equal, and give the same changes, become one.
 
     Args:
         streams: of the tables that the plans read; they have the columns of the table by its names.
         lookups: of the tables that can be asked for rows by key; streams of rows in memory can be, too.
+        uids: gives operators their uids; None: they have none.
     """
 
     def __init__(
@@ -67,8 +98,10 @@ class Lowering(ABC):
         streams: Mapping[TablePath, Transformation],
         options: TableOptions | None = None,
         lookups: Mapping[TablePath, LookupTable] | None = None,
+        uids: NodeUids | None = None,
     ) -> None:
         self.options = options or TableOptions()
+        self.uids = uids or NodeUids()
         self._streams = streams
         self._lookups = {} if lookups is None else lookups
         self._made: dict[tuple[Plan, bool], Transformation] = {}
@@ -84,6 +117,7 @@ class Lowering(ABC):
         key = (plan, before and self.changes(plan).updates)
         if key not in self._made:
             self._made[key] = self.lowered(plan, before)
+            self.uids.give(plan, self._made[key])
         return self._made[key]
 
     @abstractmethod
@@ -123,6 +157,7 @@ class Lowering(ABC):
         keys: Sequence[Sequence[int]],
         before: bool,
         inputs: Sequence[Transformation] = (),
+        computes: str = "",
     ) -> Transformation:
         """An operator whose rows of each input with the same key come to one subtask.
 
@@ -130,13 +165,16 @@ class Lowering(ABC):
             keys: the columns of the key of each input; none of them: all rows come to one subtask.
             before: whether -U is needed of its results.
             inputs: what stands for the inputs of the plan and has their keys; none: their own transformations.
+            computes: all that its state depends on, as text, which is part of savepoints; "": the description says it.
         """
         needs = inputs_need_before(plan, before)
         inputs = inputs or [self.of(each, need) for each, need in zip(plan.inputs, needs, strict=True)]
+        computes = state_text(f"{name} {computes or description}")
         if not any(keys):
             return PhysicalTransformation(
                 name=name,
                 description=description,
+                computes=computes,
                 factory=factory,
                 input_transformations=tuple(map(to_one, inputs)),
                 parallelism=1,
@@ -149,6 +187,7 @@ class Lowering(ABC):
         return PhysicalTransformation(
             name=name,
             description=description,
+            computes=computes,
             factory=factory,
             input_transformations=tuple(map(keyed, inputs, selectors)),
             keys=tuple(selectors),
@@ -161,6 +200,11 @@ def _in_memory(stream: Transformation) -> LookupTable | None:
     if not isinstance(factory, SourceFactory) or not isinstance(factory.source, TableSource):
         return None
     return lookup_of_source(factory.source)
+
+
+def state_text(text: str) -> str:
+    """What an operator computes as text that is the same in every process: without the numbers of what has no name."""
+    return _NUMBERED.sub(r"\1", text)
 
 
 def to_one(rows: Transformation) -> Transformation:

@@ -252,7 +252,8 @@ def combined(plan: SetOperation, lowering: Lowering, before: bool) -> Transforma
     )
     kind = f"{plan.kind} ALL" if plan.all else plan.kind
     keys = range(len(plan.columns.fields))
-    return lowering.operator("SetOperation", kind, plan, factory, [keys, keys], before)
+    computes = f"{kind} of [{', '.join(plan.columns.names)}]"
+    return lowering.operator("SetOperation", kind, plan, factory, [keys, keys], before, computes=computes)
 
 
 def _description(plan: Join | TemporalJoin) -> str:

@@ -72,7 +72,8 @@ def _one_window(plan: Window, lowering: Lowering, before: bool) -> Transformatio
     text = ", ".join(
         call.function if each is None else each.name for call, each in zip(plan.calls, called, strict=True)
     )
-    return lowering.operator("OverAggregate", f"{text} over [{names}]", plan, factory, [keys], before)
+    description, computes = f"{text} over [{names}]", node_text(plan)
+    return lowering.operator("OverAggregate", description, plan, factory, [keys], before, computes=computes)
 
 
 def _warn_of_growth(plan: Window) -> None:
@@ -218,4 +219,5 @@ def matched(plan: Match, lowering: Lowering, before: bool) -> Transformation:
         text=node_text(plan),
     )
     description = " ".join(map(str, plan.variables))
-    return lowering.operator("Match", description, plan, factory, [plan.partition_by], before)
+    keys = [plan.partition_by]
+    return lowering.operator("Match", description, plan, factory, keys, before, computes=factory.text)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from flinkray.tables.lowering.calc import added, columns_of_rows
-from flinkray.tables.lowering.contract import Lowering, Unexecutable, keyed
-from flinkray.tables.plans.explain import keys_text
+from flinkray.tables.lowering.contract import Lowering, Unexecutable, keyed, state_text
+from flinkray.tables.plans.explain import keys_text, node_text
 from flinkray.tables.plans.expressions import Plan, SortKey
 from flinkray.tables.plans.nodes import Deduplicate, Limit, Rank, Scan, Sort
 from flinkray.tables.plans.tables import Table
@@ -116,6 +116,7 @@ def normalized(scan: Scan, rows: Transformation, lowering: Lowering, before: boo
     return PhysicalTransformation(
         name="ChangelogNormalize",
         description=f"by [{', '.join(scan.table.primary_key)}]",
+        computes=state_text(f"ChangelogNormalize {node_text(read)} by [{', '.join(scan.table.primary_key)}]"),
         factory=NormalizeFactory(
             input_rows=(read.row_type,),
             rows=read.row_type,

@@ -9,10 +9,11 @@ from msgspec.structs import replace
 
 from flinkray.tables.lowering.aggregates import call_text, checked_functions
 from flinkray.tables.lowering.calc import added, columns_of_rows
-from flinkray.tables.lowering.contract import Lowering, Unexecutable, keyed, to_one
+from flinkray.tables.lowering.contract import Lowering, Unexecutable, keyed, state_text, to_one
 from flinkray.tables.lowering.times import in_instants, in_local_time, is_proctime, with_event_times
 from flinkray.tables.lowering.window_calls import ONE, NotBuiltIn, WindowCalls, call_of_interval
 from flinkray.tables.plans.changelogs import inputs_need_before
+from flinkray.tables.plans.explain import expression_text
 from flinkray.tables.plans.expressions import (
     BoundExpression,
     Call,
@@ -104,6 +105,7 @@ def window_aggregate(plan: Aggregate, lowering: Lowering) -> Transformation:
     others = [place for place in range(len(plan.keys)) if place not in found.bounds]
     keys = {place: (f"k{place}", found.rows.columns[plan.keys[place]]) for place in others}
     columns = [*keys.values(), *calls.arguments]
+    read = ", ".join(f"{name} = {expression_text(each, found.rows.plan.row_type.names)}" for name, each in columns)
     time = None if _has_event_times(found) else found.time
     if time is not None:
         columns.append((_TIME, _local(time, zone)))
@@ -116,7 +118,7 @@ def window_aggregate(plan: Aggregate, lowering: Lowering) -> Transformation:
         rows = in_local_time(rows, zone)
     if time is not None:
         rows = with_event_times(rows, _TIME, found.shift_ms, drops=True)
-    windows = _window(rows, found.assigner, [name for name, _ in keys.values()], calls)
+    windows = _window(rows, found.assigner, [name for name, _ in keys.values()], calls, read)
     if zone != UTC:
         windows = in_instants(windows, zone)
     return added(windows, _results(plan, found, keys, calls, zone))
@@ -198,12 +200,15 @@ def _has_event_times(found: _Windowed) -> bool:
     return isinstance(rows, WatermarkAssigner) and found.time == columns_of_rows(rows.row_type)[rows.column]
 
 
-def _window(rows: Transformation, assigner: WindowAssigner, keys: list[str], calls: WindowCalls) -> Transformation:
+def _window(
+    rows: Transformation, assigner: WindowAssigner, keys: list[str], calls: WindowCalls, read: str
+) -> Transformation:
     key = ColumnKey(tuple(keys)) if keys else None
     text = ", ".join(f"{aggregate!r} AS {name}" for name, aggregate in calls.aggregates)
     return PhysicalTransformation(
         name="WindowAggregate",
         description=f"{text} by [{', '.join(keys)}] in {assigner}",
+        computes=state_text(f"WindowAggregate {text} by [{', '.join(keys)}] where {read}"),
         factory=WindowFactory(assigner, tuple(calls.aggregates)),
         input_transformations=(to_one(rows) if key is None else keyed(rows, key),),
         keys=() if key is None else (key,),

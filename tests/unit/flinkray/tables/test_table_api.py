@@ -289,3 +289,9 @@ def test_a_function_of_the_users_has_its_types_from_what_declares_them(tables: T
     with pytest.raises(InvalidProgramError, match="result_type="):
         udf(lambda x: x)
     assert logical_type("DECIMAL(10, 2)") == logical.DECIMAL(10, 2)
+
+
+def test_a_time_attribute_is_a_plain_time_in_a_table_that_is_made_for_the_rows(tables: TableEnvironment) -> None:
+    pipeline = tables.from_path("clicks").insert_into(TableDescriptor.for_connector("blackhole").build())
+    rows = pipeline._insert_planned.plan.table.row_type
+    assert [str(each) for each in rows.types][2] == "TIMESTAMP(3)"

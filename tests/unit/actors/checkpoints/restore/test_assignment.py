@@ -10,6 +10,7 @@ from itertools import chain
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from actors.checkpoints.coordination.completed import CompletedCheckpoint, OperatorState
 from actors.checkpoints.restore.assignment import Assignment, assign
@@ -375,6 +376,26 @@ def test_state_that_no_operator_takes_is_refused_unless_allowed() -> None:
     coordinated = operator_state({}, 1, "3" * 32, "source", coordinator=b"")
     with pytest.raises(CheckpointError, match=r"'dedupe' .* and of 1 more operators,"):
         assign(completed([*known, gone, coordinated]), graph)
+
+
+@pytest.mark.parametrize(
+    ("then", "now", "is_taken"),
+    [("sum of a", "sum of a", True), ("sum of a", "sum of b", False), ("", "sum of b", True), ("sum of a", "", True)],
+)
+def test_state_of_an_operator_that_computed_something_else_is_not_that_of_the_one_in_its_place(
+    then: str, now: str, is_taken: bool
+) -> None:
+    program = Program()
+    program.sink(program.map(program.source(), computes=now))
+    graph = program.execution_graph()
+    states = states_of(graph, {"map": {0: [list_part("a", 1)]}})
+    checkpoint = completed([replace(each, computes=then if each.name == "map" else "") for each in states])
+    if not is_taken:
+        with pytest.raises(
+            CheckpointError, match=r"has state of operator 'map' \(id \w+\), which computed sum of a, that"
+        ):
+            assign(checkpoint, graph)
+    assert any(given(assign(checkpoint, graph, allow_non_restored_state=True), graph, "map")[0]) is is_taken
 
 
 def test_a_savepoint_of_another_job_is_refused_even_if_state_may_be_left_behind() -> None:
