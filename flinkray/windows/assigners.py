@@ -186,6 +186,43 @@ class SlidingProcessingTimeWindows(AlignedWindows):
         return SlidingProcessingTimeWindows(size, slide, offset)
 
 
+# -- time windows that begin together, of growing size; SQL's CUMULATE
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class CumulativeWindows(AlignedWindows):
+    """Base of windows [start, start + n * step) for every n up to size / step, for every start = offset + m * size.
+
+    The step is `slide_ms`, and divides the size.
+    """
+
+    def __init__(self, size: Duration, step: Duration, offset: Duration = 0) -> None:
+        # Dataclasses with slots are made anew, so super() without arguments would look for the former class.
+        AlignedWindows.__init__(self, size, step)
+        if self.size_ms % self.slide_ms:
+            raise ValueError(f"{type(self).__name__}: {self.slide_ms} ms do not divide the size of {self.size_ms} ms")
+        object.__setattr__(self, "offset_ms", _offset(offset))  # a frozen dataclass says no to a plain assignment
+
+    def assign_windows(self, element: Any, timestamp: int, context: WindowAssignerContext) -> list[Window]:
+        """All windows that contain the row's time, the shortest one first."""
+        time = timestamp if self._uses_event_time else context.get_current_processing_time()
+        start = (time - self.offset_ms) // self.size_ms * self.size_ms + self.offset_ms
+        first_end = (time - start) // self.slide_ms * self.slide_ms + start + self.slide_ms
+        return [Window(start, end) for end in range(first_end, start + self.size_ms + 1, self.slide_ms)]
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class CumulativeEventTimeWindows(CumulativeWindows):
+    """Windows by event time that begin together every size, each a step longer than the one before."""
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class CumulativeProcessingTimeWindows(CumulativeWindows):
+    """Windows by the clock at which rows arrive, each a step longer than the one before."""
+
+    _uses_event_time: ClassVar[bool] = False
+
+
 # -- sessions
 
 

@@ -24,7 +24,7 @@ from flinkray.transformations.transformation import ResourceSpec
 from flinkray.types.keys import ColumnKey
 from flinkray.types.records import OperatorId
 from flinkray.windows.aggregates import Avg, Count, Max, Min, Sum
-from flinkray.windows.assigners import SlidingEventTimeWindows, TumblingEventTimeWindows
+from flinkray.windows.assigners import CumulativeEventTimeWindows, SlidingEventTimeWindows, TumblingEventTimeWindows
 from graphs.job_graph import TaskKind
 from graphs.passes.operator_ids import HASH_BYTES
 from graphs.passes.plan import OperatorIds, Plan
@@ -35,7 +35,7 @@ _COMBINABLE = (Count, Sum, Min, Max, Avg)
 """Aggregates whose accumulators are one number or two, in whatever order rows were added."""
 _REGARDLESS_OF_ROWS = (RescalePartitioner, RebalancePartitioner, ShufflePartitioner, GlobalPartitioner)
 """Partitioners that send rows somewhere without a look at what is in them, which the local phase changes."""
-_ASSIGNERS = (TumblingEventTimeWindows, SlidingEventTimeWindows)
+_ASSIGNERS = (CumulativeEventTimeWindows, SlidingEventTimeWindows, TumblingEventTimeWindows)
 
 
 def aggregate_locally(plan: Plan) -> Plan:

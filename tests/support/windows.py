@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from flinkray.types.records import MAX_TIMESTAMP, MIN_TIMESTAMP
-from flinkray.windows.assigners import WindowAssigner
+from flinkray.windows.assigners import CumulativeWindows, WindowAssigner
 
 
 class Event(NamedTuple):
@@ -20,13 +20,15 @@ class Firing(NamedTuple):
     """A window of one key fired with these values, in order of arrival."""
 
     start: int
+    end: int
     key: Any
     values: tuple[Any, ...]
 
 
 @dataclass
 class WindowModel:
-    """What Flink's window operator does with each element."""
+    """What Flink's window operator does with each element. Windows are told apart by when they end: by the start that
+    they have, or would have if they were as long as the longest."""
 
     assigner: WindowAssigner
     lateness: int = 0
@@ -57,9 +59,24 @@ class WindowModel:
         return fired
 
     def firing(self, start: int, key: Any) -> Firing:
-        return Firing(start, key, tuple(self.contents[start][key]))
+        end = self.end(start)
+        is_cumulative = isinstance(self.assigner, CumulativeWindows)
+        return Firing(self.begin(end - 1) if is_cumulative else start, end, key, tuple(self.contents[start][key]))
+
+    def begin(self, time: int) -> int:
+        """When the cumulative windows over this time begin."""
+        begin, size = self.assigner.offset_ms, self.assigner.size_ms
+        while begin > time:
+            begin -= size
+        while begin + size <= time:
+            begin += size
+        return int(begin)
 
     def starts(self, time: int) -> list[int]:
+        if isinstance(self.assigner, CumulativeWindows):
+            begin, size = self.begin(time), int(self.assigner.size_ms)
+            ends = range(begin + int(self.assigner.slide_ms), begin + size + 1, int(self.assigner.slide_ms))
+            return [end - size for end in ends if end > time]
         aligned = self.assigner.offset_ms
         while aligned > time:
             aligned -= self.assigner.slide_ms

@@ -17,6 +17,8 @@ from actors.operators.windows.sessions.function_operator import RowSessionOperat
 from flinkray.errors import InvalidProgramError
 from flinkray.transformations.operator_factories import WindowFactory
 from flinkray.windows.assigners import (
+    CumulativeEventTimeWindows,
+    CumulativeProcessingTimeWindows,
     EventTimeSessionWindows,
     ProcessingTimeSessionWindows,
     SlidingEventTimeWindows,
@@ -33,6 +35,7 @@ _ALIGNED = (
     TumblingProcessingTimeWindows,
     SlidingProcessingTimeWindows,
 )
+_CUMULATIVE = (CumulativeEventTimeWindows, CumulativeProcessingTimeWindows)
 _SESSIONS = (EventTimeSessionWindows, ProcessingTimeSessionWindows)
 
 
@@ -77,7 +80,7 @@ def columnar_operator(factory: WindowFactory) -> Callable[[WindowFactory], Opera
         return ColumnarCountOperator
     if not _is_plain(factory):
         return None
-    if type(factory.assigner) in _ALIGNED:
+    if type(factory.assigner) in (*_ALIGNED, *_CUMULATIVE):
         return ColumnarWindowOperator
     if type(factory.assigner) in _SESSIONS:
         return ColumnarSessionOperator

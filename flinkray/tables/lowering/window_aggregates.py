@@ -42,6 +42,8 @@ from flinkray.transformations.table_window_factories import WindowAggregateFacto
 from flinkray.transformations.transformation import PhysicalTransformation, Transformation
 from flinkray.types.keys import ColumnKey
 from flinkray.windows.assigners import (
+    CumulativeEventTimeWindows,
+    CumulativeProcessingTimeWindows,
     EventTimeSessionWindows,
     ProcessingTimeSessionWindows,
     SlidingEventTimeWindows,
@@ -270,7 +272,7 @@ def _of_table_function(plan: Aggregate) -> _Windowed | None:
     None: it is something else."""
     rows = _below(plan.input)
     function = rows.plan
-    if not isinstance(function, WindowTableFunction) or function.kind == "CUMULATE":
+    if not isinstance(function, WindowTableFunction):
         return None
     width = len(function.input.row_type.fields)
     names = {width: "START", width + 1: "END", width + 2: "TIME"}
@@ -325,7 +327,9 @@ def _of_windowed_rows(plan: Aggregate) -> _Windowed | None:
 def _assigner(kind: str, size: int, slide: int, offset: int, by_clock: bool) -> WindowAssigner:
     if kind == "SESSION":
         return (ProcessingTimeSessionWindows if by_clock else EventTimeSessionWindows)(size)
-    if kind == "TUMBLE":
+    if kind == "CUMULATE" and slide < size:
+        return (CumulativeProcessingTimeWindows if by_clock else CumulativeEventTimeWindows)(size, slide, offset % size)
+    if kind in ("TUMBLE", "CUMULATE"):
         return (TumblingProcessingTimeWindows if by_clock else TumblingEventTimeWindows)(size, offset % size)
     return (SlidingProcessingTimeWindows if by_clock else SlidingEventTimeWindows)(size, slide, offset % slide)
 

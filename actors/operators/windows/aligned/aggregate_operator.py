@@ -187,10 +187,9 @@ class ColumnarWindowOperator(AlignedWindowOperator):
 
     def _emit_merged(self, starts: Starts) -> None:
         self._window_accumulators.read_changed(starts)
-        slices = self._times.size // self._times.slice
-        numbers = map(self._number, starts.tolist())
-        windows = zip(starts.tolist(), (self._merged.parts(first, first + slices) for first in numbers), strict=True)
-        for batch in _batches(windows):
+        begins, ends = self._times.begins(starts).tolist(), (starts + self._times.size).tolist()
+        parts = (self._merged.parts(*map(self._number, bounds)) for bounds in zip(begins, ends, strict=True))
+        for batch in _batches(zip(starts.tolist(), parts, strict=True)):
             key_ids, counts, combined = combine([parts for _, parts in batch])
             bounds = self._bounds(np.repeat(np.array([start for start, _ in batch]), counts))
             results = combined.results(np.arange(len(key_ids), dtype=np.int64))
@@ -239,7 +238,7 @@ class ColumnarWindowOperator(AlignedWindowOperator):
         self._emit_rows(self._store.key_columns_of(selection), bounds, self._store.results(selection))
 
     def _bounds(self, starts: Starts) -> WindowBounds:
-        return WindowBounds.of(starts, starts + self._times.size)
+        return WindowBounds.of(self._times.begins(starts), starts + self._times.size)
 
     def _emit_rows(self, key_columns: list[Column], bounds: WindowBounds, results: list[Column]) -> None:
         keys = list(zip(self._store.key_names(), key_columns, strict=True))

@@ -55,7 +55,8 @@ class WindowAccumulators:
             return self._store.sizes(starts)
         slices = self._slices_under(starts)
         ends = np.cumsum(np.append(0, self._store.sizes(slices)))
-        sizes: Counts = ends[slices.searchsorted(starts + self._times.size)] - ends[slices.searchsorted(starts)]
+        begins = slices.searchsorted(self._times.begins(starts))
+        sizes: Counts = ends[slices.searchsorted(starts + self._times.size)] - ends[begins]
         return sizes
 
     def of(self, starts: Starts) -> tuple[npt.NDArray[np.int64], Accumulators]:
@@ -66,7 +67,7 @@ class WindowAccumulators:
             return np.repeat(starts.searchsorted(run.starts), run.counts), run.accumulators
         run = self._store.read(self._slices_under(starts))
         ends = np.append(0, run.ends)
-        begins = ends[run.starts.searchsorted(starts)]
+        begins = ends[run.starts.searchsorted(self._times.begins(starts))]
         counts = ends[run.starts.searchsorted(starts + self._times.size)] - begins
         return np.repeat(np.arange(len(starts)), counts), run.accumulators[indices_of_ranges(begins, counts)]
 

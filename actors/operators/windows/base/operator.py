@@ -263,7 +263,8 @@ class AlignedWindowOperator(TimedOperator):
         self._state_windows = state_parts.windows_of(assigner)
 
     def _takes_contents_of(self, former: state_parts.Windows) -> bool:
-        size = former[1] if self._KEEPS_SLICES and former[0] == self._state_windows[0] else 0
+        keeps_slices = self._KEEPS_SLICES and not self._times.is_cumulative  # which do not outlive their longest window
+        size = former[1] if keeps_slices and former[0] == self._state_windows[0] else 0
         # Longer windows need the slices that these need, which then are there; but slices must be the same.
         is_longer = size >= self._times.size and gcd(size, self._times.slide) == self._times.slice
         return is_longer or super()._takes_contents_of(former)

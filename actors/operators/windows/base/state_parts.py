@@ -10,6 +10,7 @@ from flinkray.windows.assigners import (
     AlignedWindows,
     CountSlidingWindowAssigner,
     CountTumblingWindowAssigner,
+    CumulativeWindows,
     GlobalWindows,
     SessionWindows,
     WindowAssigner,
@@ -55,7 +56,8 @@ def windows_of(assigner: WindowAssigner) -> Windows:
     time = "event time" if assigner.is_event_time() else "processing time"
     if isinstance(assigner, AlignedWindows):
         slides = f"every {assigner.slide_ms} ms from {assigner.offset_ms} in {time}"
-        return f"windows of {{}} ms {slides}", int(assigner.size_ms)
+        windows = "cumulative windows" if isinstance(assigner, CumulativeWindows) else "windows"
+        return f"{windows} of {{}} ms {slides}", int(assigner.size_ms)
     if isinstance(assigner, SessionWindows):
         return f"sessions in {time}", 0
     if isinstance(assigner, CountTumblingWindowAssigner | CountSlidingWindowAssigner):

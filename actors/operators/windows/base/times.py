@@ -14,7 +14,7 @@ from actors.columns.ranges import indices_of_ranges
 from flinkray.batches.batch import Batch
 from flinkray.batches.numpy_arrays import INT64, fixed_width
 from flinkray.types.records import MAX_TIMESTAMP, MIN_TIMESTAMP
-from flinkray.windows.assigners import AlignedWindows
+from flinkray.windows.assigners import AlignedWindows, CumulativeWindows
 
 Times = npt.NDArray[np.int64]
 
@@ -25,6 +25,9 @@ _MOST_INSERTED = 8
 class AlignedWindowTimes:
     """Tumbling or sliding windows [start, start + size), starting at offset + n * slide, in epoch milliseconds.
 
+    Cumulative windows, which end a slide after one another and begin together every size, are numbered as sliding ones:
+    by the start that the one with that end would have. What is in one begins at `begins`.
+
     *Slices* are the times [start, start + slice) between any two bounds of windows; sliding windows share them. All
     divisions round down, so that times before the epoch are like any other. After Flink's WindowOperator.
     """
@@ -34,6 +37,9 @@ class AlignedWindowTimes:
         self.slide = int(assigner.slide_ms)
         self.offset = int(assigner.offset_ms)
         self.slice = math.gcd(self.size, self.slide)
+        self.is_cumulative = isinstance(assigner, CumulativeWindows)
+        self._period = self.size if self.is_cumulative else self.slide
+        """How far the last windows of two slices are from one another, where they differ."""
         self._lateness = int(allowed_lateness_ms)
 
     @property
@@ -69,10 +75,14 @@ class AlignedWindowTimes:
 
     def last_starts(self, timestamps: Times) -> Times:
         """The start of the latest window that begins at or before each time (with gaps: it may have ended)."""
-        return (timestamps - self.offset) // self.slide * self.slide + self.offset
+        return (timestamps - self.offset) // self._period * self._period + self.offset
 
     def last_start(self, timestamp: int) -> int:
-        return (timestamp - self.offset) // self.slide * self.slide + self.offset
+        return (timestamp - self.offset) // self._period * self._period + self.offset
+
+    def begins(self, starts: Times) -> Times:
+        """Where what is in these windows begins: at their starts, but for cumulative ones."""
+        return self.last_starts(starts + (self.size - 1)) if self.is_cumulative else starts
 
     def starts(self, last_start: int, timestamp: int) -> list[int]:
         """The starts of all windows that contain the time, ascending."""
@@ -137,7 +147,8 @@ class AlignedWindowTimes:
         distances = slice_starts - self.offset
         firsts = (distances + (self.slice - 1 - self.size)) // self.slide + 1
         lowest, highest = ((_clamped(time) - self.offset) // self.slide for time in (after, until))
-        return np.maximum(firsts, lowest + 1), np.minimum(distances // self.slide, highest)
+        lasts = distances // self._period * self._period // self.slide
+        return np.maximum(firsts, lowest + 1), np.minimum(lasts, highest)
 
     def due_later(self, slice_starts: Sequence[int], watermark: int) -> list[int]:
         """The starts of the windows over these slices, which ascend, that the watermark has not made due."""
@@ -178,7 +189,7 @@ class AlignedWindowTimes:
     def released_limit(self, watermark: int) -> int:
         """Slices that start at or before this are part of no window that is not over."""
         limit = self.over_limit(watermark)
-        return limit if limit == MAX_TIMESTAMP else self.last_start(limit) + self.slide - 1
+        return limit if limit == MAX_TIMESTAMP else self.last_start(limit) + self._period - 1
 
     def late_limit(self, watermark: int) -> int:
         """Whatever ends at or before this (its last millisecond counts) is over."""

@@ -26,6 +26,8 @@ from flinkray.transformations.operator_factories import (
 from flinkray.transformations.transformation import PhysicalTransformation, Transformation, UnionTransformation
 from flinkray.types.records import Kind, RecordType
 from flinkray.windows.assigners import (
+    CumulativeEventTimeWindows,
+    CumulativeProcessingTimeWindows,
     EventTimeSessionWindows,
     ProcessingTimeSessionWindows,
     SlidingEventTimeWindows,
@@ -39,6 +41,7 @@ STRATEGY = WatermarkStrategy.for_monotonous_timestamps()
 BOTH = "window_start, window_end"
 TUMBLE = "TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '10' SECOND))"
 BY_CLOCK = "TABLE(TUMBLE(TABLE (SELECT *, PROCTIME() AS p FROM t), DESCRIPTOR(p), INTERVAL '10' SECOND))"
+BY_CLOCK_CUMULATIVE = CumulativeProcessingTimeWindows(10_000, 5000)
 
 
 def added(factory: OperatorFactory, *inputs: Transformation) -> Transformation:
@@ -93,9 +96,20 @@ def test_a_column_of_event_times_is_only_made_where_it_is_read() -> None:
             "TABLE(HOP(TABLE t, DESCRIPTOR(ts), INTERVAL '5' SECOND, INTERVAL '1' MINUTE))",
             SlidingEventTimeWindows(60_000, 5000),
         ),
-        # Their windows are columns, and each ends in another stretch of the step.
         (
-            "TABLE(CUMULATE(TABLE t, DESCRIPTOR(ts), INTERVAL '5' SECOND, INTERVAL '1' MINUTE))",
+            "TABLE(CUMULATE(TABLE t, DESCRIPTOR(ts), INTERVAL '5' SECOND, INTERVAL '1' MINUTE, INTERVAL '67' SECOND))",
+            CumulativeEventTimeWindows(60_000, 5000, 7000),
+        ),
+        (
+            "TABLE(CUMULATE(TABLE t, DESCRIPTOR(ts), INTERVAL '5' SECOND, INTERVAL '5' SECOND))",
+            TumblingEventTimeWindows(5000),
+        ),
+        (BY_CLOCK.replace("TUMBLE(", "CUMULATE(").replace("p), ", "p), INTERVAL '5' SECOND, "), BY_CLOCK_CUMULATIVE),
+        # Windows that are columns each end in another stretch of the step.
+        (
+            "(SELECT *, window_end AS e FROM "
+            "TABLE(CUMULATE(TABLE t, DESCRIPTOR(ts), INTERVAL '5' SECOND, INTERVAL '1' MINUTE))) "
+            "WHERE e > TIMESTAMP '2024-01-01 00:00:00'",
             TumblingEventTimeWindows(5000),
         ),
         (

@@ -34,7 +34,12 @@ from flinkray.windows.aggregates import (
     Sum,
     TopN,
 )
-from flinkray.windows.assigners import SlidingEventTimeWindows, TumblingEventTimeWindows, WindowAssigner
+from flinkray.windows.assigners import (
+    CumulativeEventTimeWindows,
+    SlidingEventTimeWindows,
+    TumblingEventTimeWindows,
+    WindowAssigner,
+)
 from tests.support.operators import OperatorHarness, code
 from tests.support.rescaling import Subtasks
 from tests.support.state import restored_from, write_snapshot
@@ -47,6 +52,7 @@ ASSIGNERS: list[WindowAssigner] = [
     SlidingEventTimeWindows.of(10, 4, 1),
     SlidingEventTimeWindows.of(5, 8, -2),  # some times are in no window
 ]
+IN_COLUMNS = [*ASSIGNERS, CumulativeEventTimeWindows(20, 5, 8)]
 KEY = ColumnKey(("key",))
 SELECTORS: list[KeySelector | None] = [
     KEY,
@@ -152,7 +158,8 @@ def test_windows_go_on_at_any_parallelism(shape: str, seed: int, monkeypatch: py
     if shape == "process":
         keys = [key for key in keys if key == key]
     lateness = chance.choice((0, 30))
-    make = window(shape, chance.choice(ASSIGNERS), lateness, late_tag=LATE)
+    assigner = chance.choice(IN_COLUMNS if shape == "columnar" else ASSIGNERS)
+    make = window(shape, assigner, lateness, late_tag=LATE)
     steps = random_steps(chance, keys, [None, *range(9)], batches=12, most_rows=25)
     most = 1 if selector is None else 4
     undisturbed, moved = Subtasks(make, [selector]), Subtasks(make, [selector], chance.randint(1, most))
@@ -338,6 +345,17 @@ def test_windows_of_another_size_on_the_same_slices_go_on_from_them() -> None:
     after = OperatorHarness(window("columnar", TumblingEventTimeWindows.of(10))(), keys=[KEY], restored=restored)
     after.watermark(30)
     assert [(row.window_start, row.rows) for row in after.output.rows] == [(0, 1), (10, 1)]
+
+
+@pytest.mark.parametrize("size", [20, 30, 40])
+def test_cumulative_windows_go_on_with_no_others(size: int) -> None:
+    # Their slices are given back with the longest window, which others need for longer.
+    before = OperatorHarness(window("columnar", CumulativeEventTimeWindows(20, 10))(), keys=[KEY])
+    before.push(rows_at([1], ["a"]), [1])
+    restored = restored_from([before.snapshot()], range(128))
+    for other in (SlidingEventTimeWindows.of(size, 10), CumulativeEventTimeWindows(size, 10, 10)):
+        with pytest.raises(CheckpointError, match="written for cumulative windows of 20 ms every 10 ms from 0 "):
+            OperatorHarness(window("columnar", other)(), keys=[KEY], restored=restored)
 
 
 def test_columns_that_were_widened_in_one_subtask_only_are_widened_in_all() -> None:

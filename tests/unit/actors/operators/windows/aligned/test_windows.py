@@ -31,7 +31,13 @@ from flinkray.transformations.operator_factories import WindowFactory
 from flinkray.types.keys import ColumnKey, FunctionKey
 from flinkray.types.records import MAX_TIMESTAMP, MIN_TIMESTAMP, Millis, OutputTag
 from flinkray.windows.aggregates import CollectList, Count, Sum
-from flinkray.windows.assigners import SlidingEventTimeWindows, TumblingEventTimeWindows, WindowAssigner
+from flinkray.windows.assigners import (
+    AlignedWindows,
+    CumulativeEventTimeWindows,
+    SlidingEventTimeWindows,
+    TumblingEventTimeWindows,
+    WindowAssigner,
+)
 from tests.support.operators import FakeContext, OperatorHarness, code
 from tests.support.rescaling import Subtasks
 from tests.support.state import restored_from
@@ -559,6 +565,20 @@ def test_windows_over_a_time_are_found_by_floor_arithmetic() -> None:
         assert times.starts(times.last_start(timestamp), timestamp) == expected
 
 
+def test_cumulative_windows_begin_together_and_end_a_step_after_one_another() -> None:
+    assigner = CumulativeEventTimeWindows(12, 4, -3)
+    times = AlignedWindowTimes(assigner, 0)
+    every = [Window(begin, begin + size) for begin in range(-99, 99, 12) for size in (4, 8, 12)]
+    for timestamp in range(-30, 30):
+        expected = [window for window in every if window.start <= timestamp < window.end]
+        assert assigner.assign_windows(None, timestamp, FakeContext()) == expected  # type: ignore[arg-type]
+        starts = np.array(times.starts(times.last_start(timestamp), timestamp))
+        bounds = zip(times.begins(starts).tolist(), (starts + 12).tolist(), strict=True)
+        assert [Window(*each) for each in bounds] == expected
+    with pytest.raises(ValueError, match="CumulativeEventTimeWindows: 5 ms do not divide the size of 12 ms"):
+        CumulativeEventTimeWindows(12, 5)
+
+
 def test_the_offset_of_sliding_windows_must_be_smaller_than_the_slide_not_the_size() -> None:
     with pytest.raises(ValueError, match=r"smaller than the slide \(5 ms\)"):
         SlidingEventTimeWindows.of(10, 5, 5)
@@ -592,10 +612,17 @@ def test_the_outermost_windows_within_64_bits_fire(is_columnar: bool) -> None:
     assert windows.take() == [("a", MIN_TIMESTAMP + 18, [1]), ("a", MAX_TIMESTAMP - 17, [2])]
 
 
-@pytest.mark.parametrize(("size", "slide", "offset"), [(10, 10, 0), (25, 10, 3), (60, 2, -1), (5, 8, -2), (7, 7, 6)])
-def test_windows_over_many_slices_are_those_over_each(size: int, slide: int, offset: int) -> None:
-    times = AlignedWindowTimes(SlidingEventTimeWindows.of(size, slide, offset), 20)
-    chance = random.Random(size)
+@pytest.mark.parametrize(
+    "assigner",
+    [
+        *(SlidingEventTimeWindows(*each) for each in ((10, 10), (25, 10, 3), (60, 2, -1), (5, 8, -2), (7, 7, 6))),
+        CumulativeEventTimeWindows(60, 4, 33),
+    ],
+    ids=str,
+)
+def test_windows_over_many_slices_are_those_over_each(assigner: AlignedWindows) -> None:
+    times = AlignedWindowTimes(assigner, 20)
+    chance = random.Random(int(assigner.size_ms))
     for _ in range(20):
         moments = [chance.randrange(-200, 200) for _ in range(chance.choice((1, 30)))]
         slices = sorted({times.slice_start(moment) for moment in moments})
