@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 Words = npt.NDArray[np.uint64]
 
@@ -24,6 +25,29 @@ _FEW_WORDS = 2048
 _TAIL_MASKS = np.array([(1 << (8 * count)) - 1 for count in range(WORD_BYTES + 1)], dtype=np.uint64)
 _ONE = np.uint64(1)
 _HIGHEST_SHIFT = np.uint64(63)
+
+
+_SIGN = np.uint64(1 << 63)
+
+
+def ordered_words(texts: pa.Array) -> npt.NDArray[np.int64] | None:
+    """Integers that ascend as the texts or bytes do, byte by byte; anything where one is null. None: they are of
+    another type, or one of them is longer than a word or has a byte that is zero, which its word does not show."""
+    is_large = pa.types.is_large_string(texts.type) or pa.types.is_large_binary(texts.type)
+    if not (is_large or pa.types.is_string(texts.type) or pa.types.is_binary(texts.type)):
+        return None
+    if not len(texts):
+        return np.zeros(0, np.int64)
+    dtype: Any = np.dtype(np.int64 if is_large else np.int32)
+    _, offsets_buffer, data_buffer = texts.buffers()
+    offsets = np.frombuffer(offsets_buffer, dtype, len(texts) + 1, texts.offset * dtype.itemsize)
+    lengths, first, last = np.diff(offsets), int(offsets[0]), int(offsets[-1])
+    if lengths.max() > WORD_BYTES:
+        return None
+    data = np.frombuffer(data_buffer, np.uint8, last - first, first) if last > first else np.zeros(0, np.uint8)
+    if len(data) and not data.min():
+        return None
+    return (TextWords(data, first).at(offsets[:-1], lengths).byteswap() ^ _SIGN).view(np.int64)
 
 
 class TextWords:

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from actors.columns.take import take
+from actors.columns.text_words import ordered_words
 from actors.keys.index import Ids
 from actors.operators.aggregates.accumulators import Values
 from actors.operators.aggregates.group_array import GroupArray
@@ -36,6 +37,9 @@ def order_numbers(values: pa.Array) -> Values:
         return numbers_of(values)
     if pa.types.is_null(values.type):  # which Arrow does not rank
         return np.zeros(len(values), np.int64)
+    words = ordered_words(values)
+    if words is not None:
+        return words
     ranks = pc.rank(values, sort_keys="ascending", tiebreaker="dense")
     return as_numpy(ranks.cast(pa.int64()))
 
@@ -87,8 +91,15 @@ class GroupValues(GroupState):
         self._slots = GroupArray(np.int64, _NONE)
         self._values = StoredColumns(self._schema)
         self._size = 0
+        self._read: tuple[Ids, pa.Array] | None = None
+        """The groups that were read last, while their values are the same, and these."""
 
     def of(self, groups: Ids) -> pa.Array:
+        if self._read is None or self._read[0] is not groups:  # of a batch's groups it is asked before and after
+            self._read = groups, self._stored(groups)
+        return self._read[1]
+
+    def _stored(self, groups: Ids) -> pa.Array:
         slots = self._slots[groups]
         has_none = slots == _NONE
         if has_none.all():
@@ -103,6 +114,7 @@ class GroupValues(GroupState):
         """Gives distinct groups other values."""
         if not len(groups):
             return
+        self._read = None
         begin = len(self._values)
         self._values.append(pa.RecordBatch.from_arrays([values], schema=self._schema))
         self._slots[groups] = np.arange(begin, begin + len(groups))
@@ -114,9 +126,11 @@ class GroupValues(GroupState):
         self._slots.grow(size)
 
     def reset(self, groups: Ids) -> None:
+        self._read = None
         self._slots[groups] = _NONE
 
     def retain(self, groups: Ids) -> None:
+        self._read = None
         slots, values = self._slots[groups], StoredColumns(self._schema)
         has_one = slots != _NONE
         if has_one.any():
@@ -169,6 +183,7 @@ class Extremes(GroupValues):
         best = best_rows(places, order_numbers(values), len(groups), self._is_max)
         is_better = best >= len(has_one)
         self.put(groups[is_better], take(values, from_numpy(best[is_better])))
+        self._read = groups, values.take(from_numpy(best, is_null=best == _NONE))
 
 
 class FirstOrLast(GroupValues):

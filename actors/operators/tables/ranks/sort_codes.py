@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from actors.columns.ordering import Indices, differs_from_previous, order_by
+from actors.columns.text_words import ordered_words
 from flinkray.batches.numpy_arrays import as_numpy
 from flinkray.tables.plans.expressions import SortKey
 
@@ -82,6 +83,9 @@ def _codes(column: pa.Array) -> npt.NDArray[np.int64]:
     if pa.types.is_temporal(kind):
         width = pa.int32() if kind.bit_width == 32 else pa.int64()
         return as_numpy(column.view(width)).astype(np.int64)
+    words = ordered_words(column)
+    if words is not None:
+        return words
     encoded = column.dictionary_encode()
     ranks = np.empty(len(encoded.dictionary), np.int64)
     ranks[as_numpy(pc.sort_indices(encoded.dictionary))] = np.arange(len(ranks))

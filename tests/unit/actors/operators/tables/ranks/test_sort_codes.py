@@ -23,6 +23,11 @@ ASCENDING = [
     pa.array([False, True]),
     pa.array(["", "B", "a", "ä", "日"]),
     pa.array([b"", b"\x00", b"\xff"]),
+    # Whether a text is a word of eight bytes or a longer one, whether it is negative as a number, and from a slice.
+    pa.array(["aaaaaaaa", "aaaaaaab", "b"], pa.large_string()),
+    pa.array(["aaaaaaaa", "aaaaaaaab", "b", "bbbbbbbbb"]),
+    pa.array([b"\x7f\xff", b"\x80", b"\xff\x01"], pa.large_binary()),
+    pa.array(["too long to be a word", "a", "b", "b\x01"]).slice(1),
     pa.array([Decimal("-10.00"), Decimal("9.99"), Decimal("12345678901234567890.00")], pa.decimal128(38, 2)),
     pa.array([datetime.date(1969, 1, 1), datetime.date(2024, 2, 29)]),
     pa.array([datetime.time(1), datetime.time(2)], pa.time32("ms")),
