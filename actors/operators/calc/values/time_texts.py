@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from functools import lru_cache
 
 import numpy as np
@@ -199,23 +200,29 @@ _CLOCK_LETTERS = frozenset("HkKhmsa")
 def written_by(times: pa.Array, pattern: str) -> pa.Array:
     """Timestamps as texts of this pattern. Days, times of day and fractions are written once for each that there is."""
     days, rest, scale = calendar.split(times)
-    seconds = rest // scale
-    runs = (
-        ("date", days, _date_numbers),
-        ("clock", seconds, _clock_numbers),
-        ("fraction", (rest - seconds * scale) * (10**9 // scale), _fraction_numbers),
-    )
     parts = []
     for kind, found in _runs(tokens(pattern)):
         if kind == "literal":
             parts.append(pa.scalar("".join(text for text, _ in found)))
-        for name, numbers, parts_of in runs:
-            if name == kind:
-                distinct = pa.array(numbers).dictionary_encode()
-                parts.append(_written(found, parts_of(distinct.dictionary.to_numpy())).take(distinct.indices))
-    texts = pc.binary_join_element_wise(*parts, "") if parts else pa.scalar("")
+        elif kind == "date":
+            parts.append(_of_each(days, found, _date_numbers))
+        elif kind == "clock":
+            parts.append(_of_each(rest // scale, found, _clock_numbers))
+        else:
+            parts.append(_of_each(rest % scale * (10**9 // scale), found, _fraction_numbers))
+    texts = parts[0] if len(parts) == 1 else pc.binary_join_element_wise(*parts, "") if parts else pa.scalar("")
     texts = pa.repeat(texts, len(times)) if isinstance(texts, pa.Scalar) else texts
     return nulls_where(times.is_null(), texts) if times.null_count else texts
+
+
+def _of_each(
+    numbers: Numbers, pattern: tuple[tuple[str, int], ...], parts_of: Callable[[Numbers], dict[str, Numbers]]
+) -> pa.Array | pa.Scalar:
+    """The text of each number, which is written once; one for all where they are the same."""
+    if len(numbers) and (numbers == numbers[0]).all():
+        return _written(pattern, parts_of(numbers[:1]))[0]
+    distinct = pa.array(numbers).dictionary_encode()
+    return _written(pattern, parts_of(distinct.dictionary.to_numpy())).take(distinct.indices)
 
 
 def _runs(pattern: tuple[tuple[str, int], ...]) -> list[tuple[str, tuple[tuple[str, int], ...]]]:
