@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from actors.columns.ordering import distinct
 from actors.columns.take import take
 from actors.keys.index import Ids
 from actors.operators.tables.changes import Kinds
@@ -93,7 +92,7 @@ class WaitingOperator(TableOperator[Factory]):
             self.advance(int(MAX_TIMESTAMP))
 
     def _process_until(self, time: int) -> None:
-        _, slots = self._waiting.of_keys(distinct(self._waiting.live_keys()))
+        slots = self._waiting.live_slots()
         times = self._waiting.numbers(_TIME)[slots]
         is_due = times <= time
         self._earliest = int(times[~is_due].min(initial=int(MAX_TIMESTAMP)))

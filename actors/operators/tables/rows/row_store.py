@@ -68,6 +68,8 @@ class RowStore:
     def _clear(self) -> None:
         self._columns = StoredColumns(self.schema)
         self._lists = KeyLists()
+        self._listed = 0
+        """So many slots are in the lists of their keys, or gone: the others are added when lists are read."""
         self._keys: Ids = np.zeros(0, np.int64)
         self._is_live = np.zeros(0, np.bool_)
         self._beside: dict[str, npt.NDArray[Any]] = {
@@ -96,7 +98,6 @@ class RowStore:
         self._is_live[first : self._slots] = True
         for name, each in self._numbers.items():
             self._beside[name][first : self._slots] = numbers.get(name, each.fill)
-        self._lists.add(keys, slots)
         return slots
 
     def remove(self, slots: Ids) -> None:
@@ -107,6 +108,10 @@ class RowStore:
     def of_keys(self, keys: Ids) -> tuple[Ids, Ids]:
         """The slots of the rows of these keys, in the order of the keys, of each in order of arrival; and for each its
         place in `keys`: (places, slots)."""
+        if self._listed < self._slots:
+            new = self._listed + np.flatnonzero(self._is_live[self._listed : self._slots])
+            self._lists.add(self._keys[new], new)
+            self._listed = self._slots
         places, slots = self._lists.of(keys)
         if not self._dead:
             return places, slots
@@ -171,7 +176,6 @@ class RowStore:
         self._columns, self._keys, self._beside = columns, keys, beside
         self._slots = len(slots)
         self._is_live = np.ones(len(slots), np.bool_)
-        self._lists.add(keys, np.arange(len(slots)))
         self._on_retain(slots)
 
     def _make_room(self) -> None:
