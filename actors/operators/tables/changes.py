@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from actors.columns.take import take
+from actors.keys.index import Ids
 from flinkray.batches.numpy_arrays import as_numpy, from_numpy
 from flinkray.batches.value_columns import to_values
 from flinkray.types.rows import RowKind
@@ -38,6 +40,14 @@ def changed_rows(
         has: whether the key has one now.
         with_before: whether an update comes with -U.
     """
+    is_after, numbers, kinds = change_order(had, has, with_before=with_before)
+    both = pa.concat_batches([before, after])
+    return take(both, from_numpy(numbers + is_after * len(had))), kinds
+
+
+def change_order(had: Flags, has: Flags, *, with_before: bool) -> tuple[Flags, Ids, Kinds]:
+    """What `changed_rows` gives: whether each row is the key's one after the change, the number of its key, and its
+    kind."""
     keys = len(had)
     is_given = np.empty((keys, 2), np.bool_)
     is_given[:, 0] = had if with_before else had & ~has
@@ -45,15 +55,19 @@ def changed_rows(
     kinds = np.empty((keys, 2), np.int8)
     kinds[:, 0] = np.where(has, RowKind.UPDATE_BEFORE.value, RowKind.DELETE.value)
     kinds[:, 1] = np.where(had, RowKind.UPDATE_AFTER.value, RowKind.INSERT.value)
-    places = np.arange(2 * keys).reshape(2, keys).T
-    both = pa.concat_batches([before, after])
-    return take(both, from_numpy(places[is_given])), kinds[is_given]
+    places = np.flatnonzero(is_given)
+    return (places & 1).astype(np.bool_), places >> 1, kinds[is_given]
 
 
 def differ(before: pa.RecordBatch, after: pa.RecordBatch) -> Flags:
     """Whether each row is another one than it was. NULL equals NULL, and NaN equals NaN."""
-    found = np.zeros(before.num_rows, np.bool_)
-    for old, new in zip(before.columns, after.columns, strict=True):
+    return columns_differ(before.columns, after.columns, before.num_rows)
+
+
+def columns_differ(before: Sequence[pa.Array], after: Sequence[pa.Array], rows: int) -> Flags:
+    """As `differ`, of rows that are columns."""
+    found = np.zeros(rows, np.bool_)
+    for old, new in zip(before, after, strict=True):
         found |= _column_differs(old, new)
     return found
 
@@ -66,8 +80,8 @@ def _column_differs(old: pa.Array, new: pa.Array) -> Flags:
     differs = pc.not_equal(old, new)
     if pa.types.is_floating(old.type):
         differs = pc.and_not_kleene(differs, pc.and_kleene(pc.is_nan(old), pc.is_nan(new)))
-    values: npt.NDArray[Any] = as_numpy(differs.fill_null(False))
     if not old.null_count and not new.null_count:
-        return values.astype(np.bool_)
+        return np.asarray(as_numpy(differs), np.bool_)
+    values: npt.NDArray[Any] = as_numpy(differs.fill_null(False))
     one_is_null = as_numpy(pc.xor(pc.is_null(old), pc.is_null(new)))
     return np.asarray(values | one_is_null, np.bool_)

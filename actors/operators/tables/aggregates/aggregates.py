@@ -11,14 +11,14 @@ from msgspec import Struct
 
 from actors.columns.large_columns import Column
 from actors.keys.index import Ids
-from actors.operators.tables.aggregates.arguments import Source, Taken, selection, taken
+from actors.operators.tables.aggregates.arguments import Source, Taken, flags_of, taken
 from actors.operators.tables.aggregates.calls import State, result_of
 from actors.operators.tables.aggregates.group_state import Captured, GroupState, array_of
-from actors.operators.tables.aggregates.grouped_rows import GroupedRows
+from actors.operators.tables.aggregates.grouped_rows import Flags, GroupedRows
 from actors.operators.tables.aggregates.linear import Counts
 from actors.operators.tables.aggregates.user_aggregates import Functions
-from actors.operators.tables.aggregates.value_sets import ValueSets, distinct_rows
-from flinkray.tables.plans.expressions import AggregateCall
+from actors.operators.tables.aggregates.value_sets import MOST_SEEN_WAYS, SeenValues, ValueSets
+from flinkray.tables.plans.expressions import AggregateCall, BoundExpression
 
 _ALL_ROWS = Source(())
 GROUPS = "groups"
@@ -52,7 +52,9 @@ class Aggregates:
             if source.is_distinct:
                 self._distinct.setdefault(_whole(source), _Distinct([])).sources.append(source)
         for whole, each in self._distinct.items():
-            each.sets = self.state(whole, "distinct values", partial(ValueSets, whole.types, len(each.sources)))
+            ways = len(each.sources)
+            make = SeenValues if is_insert_only and ways <= MOST_SEEN_WAYS else ValueSets
+            each.sets = self.state(whole, "distinct values", partial(make, whole.types, ways))
 
     def state(self, source: Source, kind: str, make: Callable[[], State]) -> State:
         if (source, kind) not in self._states:
@@ -159,6 +161,7 @@ class _Batch:
         self._rows = rows
         self._distinct = distinct
         self._taken: dict[Source, Taken] = {}
+        self._flags: dict[BoundExpression, Flags] = {}
 
     def taken(self, source: Source) -> Taken:
         if source not in self._taken:
@@ -174,11 +177,16 @@ class _Batch:
         sets, rows = distinct.sets, every.rows
         assert sets is not None
         numbers = sets.numbers_of(rows.groups[rows.places], every.batch)
-        for way, source in enumerate(distinct.sources):
-            flags = selection(Source((), source.filter), self._data, ())
-            if flags is None:
-                own, of_own = every, numbers
-            else:
-                flags = flags if every.chosen is None else flags[every.chosen]
-                own, of_own = every.select(flags), numbers[flags]
-            self._taken[source] = distinct_rows(own, sets, of_own, way)
+        ways = [self._way(each.filter, every.chosen) for each in distinct.sources]
+        found = sets.first_of_each(numbers, rows.weights, ways)
+        for source, (first, weights) in zip(distinct.sources, found, strict=True):
+            self._taken[source] = every.select(first, weights)
+
+    def _way(self, condition: BoundExpression | None, chosen: Flags | None) -> Flags | None:
+        """Which of the chosen rows a filter takes; None: all."""
+        if condition is None:
+            return None
+        if condition not in self._flags:
+            self._flags[condition] = flags_of(condition, self._data)
+        flags = self._flags[condition]
+        return flags if chosen is None else flags[chosen]

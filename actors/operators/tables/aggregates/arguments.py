@@ -37,11 +37,23 @@ class Source(Struct, frozen=True):
 class Taken:
     """The rows that a source takes of a batch."""
 
-    def __init__(self, rows: GroupedRows, values: tuple[pa.Array, ...], chosen: Flags | None = None) -> None:
+    def __init__(
+        self, rows: GroupedRows, columns: tuple[pa.Array, ...], places: Ids | None = None, chosen: Flags | None = None
+    ) -> None:
         self.rows = rows
-        self.values = values
+        self._columns = columns
+        self._places = places
+        """Where the rows are in the columns; None: they are all of these."""
         self.chosen = chosen
         """Which rows of the batch these are, where that was found out at once; None: all."""
+
+    @cached_property
+    def values(self) -> tuple[pa.Array, ...]:
+        """The values of the arguments; counts do not ask for them."""
+        if self._places is None:
+            return self._columns
+        indices = from_numpy(self._places)
+        return tuple(take(each, indices) for each in self._columns)
 
     @cached_property
     def numbers(self) -> Values:
@@ -53,10 +65,10 @@ class Taken:
         """The values as columns, by number."""
         return pa.RecordBatch.from_arrays(list(self.values), names=[str(place) for place in range(len(self.values))])
 
-    def select(self, rows: Flags | Ids, weights: Weights | None = None) -> Taken:
+    def select(self, rows: Ids, weights: Weights | None = None) -> Taken:
         """Some of the rows; with other weights, where they are given."""
-        indices = from_numpy(np.flatnonzero(rows) if rows.dtype == np.bool_ else rows)
-        return Taken(self.rows.select(rows, weights), tuple(take(each, indices) for each in self.values))
+        places = rows if self._places is None else self._places[rows]
+        return Taken(self.rows.select(rows, weights), self._columns, places)
 
 
 def taken(source: Source, data: pa.RecordBatch, rows: GroupedRows) -> Taken:
@@ -65,18 +77,24 @@ def taken(source: Source, data: pa.RecordBatch, rows: GroupedRows) -> Taken:
     chosen = selection(source, data, values)
     if chosen is None:
         return Taken(rows, values)
-    return Taken(rows.select(chosen), tuple(each.filter(from_numpy(chosen)) for each in values), chosen)
+    places = np.flatnonzero(chosen)
+    return Taken(rows.select(places), values, places, chosen)
 
 
 def selection(source: Source, data: pa.RecordBatch, values: tuple[pa.Array, ...]) -> Flags | None:
     """Which rows of a batch a source takes; None: all."""
-    selected: Flags | None = None
-    if source.filter is not None:
-        selected = as_numpy(column_of(source.filter, data).fill_null(False))
+    selected = None if source.filter is None else flags_of(source.filter, data)
     if values and not source.takes_null and values[0].null_count:
         is_valid = as_numpy(values[0].is_valid())
         selected = is_valid if selected is None else selected & is_valid
     return None if selected is None or bool(selected.all()) else selected
+
+
+def flags_of(condition: BoundExpression, data: pa.RecordBatch) -> Flags:
+    """For which rows of a batch a filter is true."""
+    column = column_of(condition, data)
+    flags: Flags = as_numpy(column.fill_null(False) if column.null_count else column)
+    return flags
 
 
 def column_of(expression: BoundExpression, data: pa.RecordBatch) -> pa.Array:

@@ -14,11 +14,13 @@ from actors.operators.tables.aggregates.aggregates import GROUPS, Aggregates
 from actors.operators.tables.aggregates.group_state import array_of
 from actors.operators.tables.aggregates.grouped_rows import Flags, GroupedRows, Grouper
 from actors.operators.tables.aggregates.user_aggregates import OpenFunctions
-from actors.operators.tables.changes import Kinds, changed_rows, differ, weights_of
+from actors.operators.tables.aggregates.value_sets import SEEN
+from actors.operators.tables.changes import Kinds, change_order, columns_differ, weights_of
 from actors.operators.tables.operator import TableOperator
 from actors.protocol.elements import CheckpointOptions
 from actors.state.snapshots.snapshot import OperatorSnapshot, RestoredState
 from flinkray.batches.numpy_arrays import as_numpy, from_numpy
+from flinkray.errors import IncompatibleStateError, operator_label
 from flinkray.transformations.table_factories import GroupAggregateFactory
 from flinkray.types.records import MAX_TIMESTAMP, Timestamp
 
@@ -77,9 +79,9 @@ class GroupAggregateOperator(TableOperator[GroupAggregateFactory]):
             return
         groups = grouped.groups
         had = self._is_there[groups]
-        before = self._results(rows, last, groups)
+        before = self._aggregates.results(groups)
         self._add(rows, grouped)
-        self._give(before, self._results(rows, last, groups), had, self._is_there[groups])
+        self._give(rows, last, before, self._aggregates.results(groups), had, self._is_there[groups])
 
     def _accepted(self, rows: pa.RecordBatch, grouped: GroupedRows) -> Flags | None:
         """Which rows count: those of a group that is there, or that come with one that is added, or behind it; None:
@@ -110,35 +112,47 @@ class GroupAggregateOperator(TableOperator[GroupAggregateFactory]):
         if self.factory.state_ttl_ms:
             self._written[groups] = self.now()
 
-    def _results(self, rows: pa.RecordBatch, last: Ids, groups: Ids) -> pa.RecordBatch:
-        """The results of groups, of each of which a row is given, for its keys."""
-        indices = from_numpy(last)
-        keys = [take(with_one_zero(rows.column(each)), indices) for each in self._keys]
-        return self._result_rows(keys, groups)
+    def _give(
+        self,
+        rows: pa.RecordBatch,
+        last: Ids,
+        before: list[pa.Array],
+        after: list[pa.Array],
+        had: Flags,
+        has: Flags,
+    ) -> None:
+        """Gives the changes of groups from the results that they had to those that they have.
 
-    def _result_rows(self, keys: list[pa.Array], groups: Ids) -> pa.RecordBatch:
-        if not self.factory.rows.fields:
-            return pa.RecordBatch.from_arrays([pa.nulls(len(groups))], schema=self.schema)
-        return pa.RecordBatch.from_arrays([*keys, *self._aggregates.results(groups)], schema=self.schema)
-
-    def _give(self, before: pa.RecordBatch, after: pa.RecordBatch, had: Flags, has: Flags) -> None:
+        Args:
+            last: of each group a row, for its keys.
+        """
         # With a time to live, what reads the results has to hear of every row, or it might forget the group's.
         is_same = had & has
         if not self.factory.state_ttl_ms or not self.factory.calls:
-            results = list(range(len(self._keys), before.num_columns))
-            is_same &= ~differ(before.select(results), after.select(results))
+            is_same &= ~columns_differ(before, after, len(had))
         else:
             is_same[:] = False
         given = np.flatnonzero((had | has) & ~is_same)
         if not len(given):
             return
         if not had[given].any():
-            self.emit(take(after, from_numpy(given)))
+            self._emit_results(rows, last[given], [take(each, from_numpy(given)) for each in after], None)
             return
-        if len(given) < len(had):
-            before, after = (take(each, from_numpy(given)) for each in (before, after))
-        with_before = self.factory.gives.before
-        self.emit(*changed_rows(before, after, had[given], has[given], with_before=with_before))
+        is_after, numbers, kinds = change_order(had[given], has[given], with_before=self.factory.gives.before)
+        groups = given[numbers]
+        of_both = from_numpy(groups + is_after * len(had))
+        results = [take(pa.concat_arrays(both), of_both) for both in zip(before, after, strict=True)]
+        self._emit_results(rows, last[groups], results, kinds)
+
+    def _emit_results(self, rows: pa.RecordBatch, last: Ids, results: list[pa.Array], kinds: Kinds | None) -> None:
+        indices = from_numpy(last)
+        keys = [take(with_one_zero(rows.column(each)), indices) for each in self._keys]
+        self.emit(self._result_rows(keys, results, len(last)), kinds)
+
+    def _result_rows(self, keys: list[pa.Array], results: list[pa.Array], count: int) -> pa.RecordBatch:
+        if not self.factory.rows.fields:
+            return pa.RecordBatch.from_arrays([pa.nulls(count)], schema=self.schema)
+        return pa.RecordBatch.from_arrays([*keys, *results], schema=self.schema)
 
     # -- the end, in batch mode
 
@@ -155,7 +169,7 @@ class GroupAggregateOperator(TableOperator[GroupAggregateFactory]):
         if len(groups):
             keys = self.keys.take(groups)
             columns = [] if keys is None else [array_of(each) for each in keys.columns]
-            self.emit(self._result_rows(columns, groups))
+            self.emit(self._result_rows(columns, self._aggregates.results(groups), len(groups)))
         self.forget_keys()
         self._begin()
 
@@ -215,6 +229,12 @@ class GroupAggregateOperator(TableOperator[GroupAggregateFactory]):
             return
         for name in self._aggregates.parts:
             for part in same_rows(restored.keyed(name), _AGGREGATES, self.factory.text, self.where):
+                if SEEN in part.columns and not self._is_insert_only:
+                    raise IncompatibleStateError(
+                        f"{operator_label(self.where)}: its state was written when rows were only added to its input, "
+                        "so that it does not say how often groups have the values of DISTINCT, and now rows are taken "
+                        "back. Go back to that, or start the operator without its state"
+                    )
                 groups = self.keys.restored_ids(part)
                 self._grow()
                 self._aggregates.restore(name, groups, part.columns)

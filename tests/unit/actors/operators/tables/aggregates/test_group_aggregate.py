@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from actors.operators.tables.aggregates.group_aggregate import GroupAggregateOperator
 from actors.operators.tables.aggregates.local_aggregate import LocalAggregateOperator
 from flinkray.batches.batch import Batch
+from flinkray.errors import IncompatibleStateError
 from flinkray.tables.api.data_views import ListView, MapView
 from flinkray.tables.plans.expressions import AggregateCall, Column, Constant
 from flinkray.tables.types.arrow import stored_schema
@@ -45,6 +46,7 @@ from flinkray.types.records import MAX_TIMESTAMP, Millis
 from flinkray.types.rows import Row, RowKind
 from tests.support.operators import OperatorHarness
 from tests.support.rescaling import Subtasks
+from tests.support.state import restored_from
 from tests.support.tables import Change, changes_as_batch, changes_of, fold, random_table_changes
 
 ROWS = ROW(
@@ -393,6 +395,54 @@ def test_without_keys_there_is_a_result_from_the_first_row_on() -> None:
     empty, one = (0, None), (1, 7)
     assert given(factory(calls, (), takes=(ALL,)), []) == []
     assert given(factory(calls, (), takes=(ALL,)), [(0, ("a", 7))], [(3, ("a", 7))]) == [(0, one), (1, one), (2, empty)]
+
+
+def distinct_in_ways(rows: list[tuple[Any, ...]], ways: int) -> tuple[int, ...]:
+    """How many values there are in all, and where each of the first flags behind the value is set."""
+    return (len({row[1] for row in rows}), *(len({row[1] for row in rows if row[2 + way]}) for way in range(ways)))
+
+
+@pytest.mark.parametrize("ways", [3, 80])
+def test_distinct_values_are_told_apart_by_each_of_their_filters(ways: int) -> None:
+    # Of a value that comes several times in a batch, each row may be the first that one of the filters takes.
+    generator = random.Random(ways)
+    flags = tuple((f"f{way}", BOOLEAN) for way in range(ways))
+    wide = ROW(("k", STRING), ("i", INT), *flags)
+    filters = [None, *(Column(BOOLEAN, 2 + way) for way in range(ways))]
+    calls = tuple(AggregateCall("COUNT", (Column(INT, 1),), BIGINT, distinct=True, filter=each) for each in filters)
+    rows = RowType((wide.fields[0], *(RowField(f"r{place}", BIGINT) for place in range(len(calls)))))
+    made = GroupAggregateFactory(
+        input_rows=(wide,), rows=rows, takes=(INSERTS,), gives=ALL, keys=(0,), calls=calls, text=""
+    )
+    so_far: dict[str, list[tuple[Any, ...]]] = {"a": [], "b": []}
+    with OperatorHarness(GroupAggregateOperator(made), keys=(ColumnKey(("k",)),)) as one:
+        for _ in range(4):
+            batch = [
+                (generator.choice("ab"), generator.randrange(8), *(generator.random() < 0.3 for _ in range(ways)))
+                for _ in range(12)
+            ]
+            for row in batch:
+                so_far[row[0]].append(row)
+            one.push(changes_as_batch([(0, row) for row in batch], stored_schema(wide)))
+        found = {row[0]: row[1:] for _, row in changes_from(one)}
+    assert found == {key: distinct_in_ways(of_key, ways) for key, of_key in so_far.items()}
+
+
+def test_distinct_values_that_were_counted_go_on_where_nothing_is_taken_back_but_not_the_other_way_round() -> None:
+    calls = [call("COUNT", "i", BIGINT, distinct=True), call("COUNT", "i", BIGINT, distinct=True, where="p")]
+    rows = [(0, ("a", number, None, None, None, None, number == 1, None)) for number in (1, 2, 2)]
+    keys, operators = (ColumnKey(("k",)),), [factory(calls, takes=(takes,)) for takes in (ALL, INSERTS)]
+    counted, seen = (OperatorHarness(GroupAggregateOperator(each), keys=keys) for each in operators)
+    for each in (counted, seen):
+        each.push(changes_as_batch(rows, SCHEMA))
+    restored = restored_from([counted.snapshot()], range(128))
+    with OperatorHarness(GroupAggregateOperator(operators[1]), keys=keys, restored=restored) as after:
+        after.push(changes_as_batch([(0, (*row[:6], True, None)) for _, row in rows], SCHEMA))
+        assert changes_from(after) == [(1, ("a", 2, 1)), (2, ("a", 2, 2))]
+    with pytest.raises(IncompatibleStateError, match=r"operator 'op' .*written when rows were only added to its"):
+        OperatorHarness(
+            GroupAggregateOperator(operators[0]), keys=keys, restored=restored_from([seen.snapshot()], range(128))
+        )
 
 
 def test_in_batch_mode_results_come_at_the_end() -> None:
