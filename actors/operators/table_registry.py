@@ -44,6 +44,10 @@ def create_table_operator(factory: TableFactory) -> Operator:
             from actors.operators.tables.aggregates.local_aggregate import LocalAggregateOperator
 
             return LocalAggregateOperator(factory)
+        case factories.ConstraintsFactory():
+            from actors.operators.tables.constraints import ConstraintsOperator
+
+            return ConstraintsOperator(factory)
         case factories.ExpandFactory():
             from actors.operators.tables.aggregates.expand import ExpandOperator
 

@@ -9,7 +9,8 @@ from flinkray.config.option import ANY, ConfigOption
 
 # Each option belongs to the longest prefix that it has. One without a group is an error, so that none is forgotten.
 GROUPS = {
-    "The program": ("parallelism.", "pipeline.", "execution.", "table."),
+    "The program": ("parallelism.", "pipeline.", "execution."),
+    "Tables and SQL": ("table.", "flinkray.table."),
     "Batches and the network": ("flinkray.batch.", "flinkray.network.", "taskmanager.network."),
     "Checkpoints": ("execution.checkpointing.", "execution.state-recovery."),
     "State": ("state.",),
@@ -30,11 +31,15 @@ GROUPS = {
 }
 
 
+WITHOUT_EFFECT = "Options of Flink without effect"
+"""The title of those that are taken for the sake of programs that set them; with a warning, once."""
+
+
 def option_reference(options: Iterable[ConfigOption[Any]]) -> str:
     """A section for each group, and in it an entry for each option, by key: type, default, and what it means."""
     grouped: dict[str, list[ConfigOption[Any]]] = {title: [] for title in GROUPS}
     for option in sorted(options, key=lambda option: option.key):
-        grouped[group_of(option.key)].append(option)
+        grouped.setdefault(WITHOUT_EFFECT if option.no_effect else group_of(option.key), []).append(option)
     sections = (
         f"## {title}\n\n" + "\n\n".join(_entry(option) for option in members) for title, members in grouped.items()
     )

@@ -6,7 +6,9 @@ Values are read at start-up and handed on as typed objects; nothing below reads 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping
+from functools import cache
 from typing import Any, TypeVar
 
 from flinkray.config.option import ConfigOption
@@ -15,6 +17,8 @@ from flinkray.errors import ConfigurationError, did_you_mean
 from flinkray.redaction import redacted_value
 
 T = TypeVar("T")
+
+logger = logging.getLogger(__name__)
 
 
 class Configuration:
@@ -35,7 +39,10 @@ class Configuration:
         options = declared_options()
         if name not in options:
             raise ConfigurationError(f"unknown option {name!r}{did_you_mean(name, options)}")
-        self._values[name] = options[name].read(value)
+        declared = options[name]
+        self._values[name] = declared.read(value)
+        if declared.no_effect and self._values[name].upper() != declared.default.upper():
+            _warn_once(declared)
         return self
 
     def unset(self, key: str) -> None:
@@ -85,3 +92,9 @@ class Configuration:
     def __repr__(self) -> str:
         shown = {key: redacted_value(key, value) for key, value in self._values.items()}
         return f"Configuration({shown!r})"
+
+
+@cache
+def _warn_once(option: ConfigOption[Any]) -> None:
+    """Says once in this process that an option has no effect."""
+    logger.warning("option %r has no effect here: %s", option.key, option.no_effect)

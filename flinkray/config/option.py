@@ -45,6 +45,8 @@ class ConfigOption(Generic[T]):
     valid: Valid
     unit: str
     doc: str
+    no_effect: str = ""
+    """Why its value changes nothing; "": it does."""
 
     def read(self, raw: object) -> T:
         """The typed value of what a user wrote.
@@ -62,17 +64,25 @@ class ConfigOption(Generic[T]):
 
 
 def option(
-    key: str, parse: Callable[[object], T], default: T, doc: str, *, valid: Valid = ANY, unit: str = ""
+    key: str,
+    parse: Callable[[object], T],
+    default: T,
+    doc: str,
+    *,
+    valid: Valid = ANY,
+    unit: str = "",
+    no_effect: str = "",
 ) -> ConfigOption[T]:
     """Declares an option.
 
     Args:
         parse: gives the typed value of what a user wrote.
+        no_effect: why its value changes nothing, for an option that is taken for the sake of programs of Flink.
     Raises:
         ValueError: an option with that key has been declared.
     """
     if key in REGISTRY:
         raise ValueError(f"option {key!r} is declared twice")
-    declared = ConfigOption(key, parse, default, valid, unit, doc)
+    declared = ConfigOption(key, parse, default, valid, unit, doc, no_effect)
     REGISTRY[key] = declared
     return declared

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import flinkray.config.flink_table_options
 import flinkray.config.python_options
 import flinkray.config.rest_options
 import flinkray.config.table_options  # noqa: F401

@@ -78,3 +78,15 @@ def json_object(raw: object) -> str:
     if not isinstance(parsed, Mapping):
         raise TypeError("expected a JSON object")
     return json.dumps(parsed, sort_keys=True) if parsed else ""
+
+
+def plain_text(raw: object) -> str:
+    """Text, or a number or truth value as text."""
+    return (
+        str(raw).lower() if isinstance(raw, bool) else str(raw) if isinstance(raw, int | float) else text(raw).strip()
+    )
+
+
+def constant(raw: object) -> str:
+    """The name of one of several values, in any spelling of its: TRIM_PAD, trim-pad."""
+    return text(raw).strip().upper().replace("-", "_")

@@ -15,6 +15,7 @@ from flinkray.config.options import (
     ATTACHED,
     CHECKPOINT_DIRECTORY,
     HIGH_AVAILABILITY_DIRECTORY,
+    PARALLELISM,
     PIPELINE_NAME,
     PYTHON_PATH,
     SAVEPOINT_DIRECTORY,
@@ -23,6 +24,7 @@ from flinkray.config.options import (
 )
 from flinkray.config.python_options import PYTHON_ARCHIVES, PYTHON_REQUIREMENTS
 from flinkray.config.sources import load_configuration
+from flinkray.config.table_options import DEFAULT_PARALLELISM
 from flinkray.connectors.collection.source import ArrowSource, CollectionSource, PandasSource
 from flinkray.connectors.functions.source import GeneratorFunctionSource
 from flinkray.connectors.sequence.source import SequenceSource
@@ -314,10 +316,13 @@ class StreamExecutionEnvironment(EnvironmentSettings):
     @contextlib.contextmanager
     def _only(self, transformations: Sequence[Transformation]) -> Iterator[None]:
         recorded, self._transformations = self._transformations, list(transformations)
+        configured, parallelism = self._configuration, self._configuration.get(DEFAULT_PARALLELISM)
+        if parallelism > 0:
+            self._configuration = configured.copy().set(PARALLELISM, parallelism)
         try:
             yield
         finally:
-            self._transformations = recorded
+            self._transformations, self._configuration = recorded, configured
 
     def _unset(self, key: str) -> None:
         """Gives an option its default."""

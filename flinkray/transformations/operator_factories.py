@@ -467,6 +467,10 @@ class TableFactory(OperatorFactory, frozen=True, kw_only=True):
     """What the results do."""
     state_ttl_ms: Millis = Millis(0)
     """State that was not written for so long is forgotten; 0: never."""
+    least_rows: int = 0
+    """How many rows wait for each other before they are processed; 1: each is processed on its own; 0: as they come."""
+    wait_ms: Millis = Millis(0)
+    """How long a row waits for others."""
 
 
 def input_count(factory: OperatorFactory) -> int:

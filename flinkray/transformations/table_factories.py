@@ -116,3 +116,18 @@ class MatchFactory(TableFactory, frozen=True, kw_only=True):
     """Their columns are the numbers of `reads`."""
     text: str
     """The pattern as text, by which state is told from that of others."""
+
+
+class ConstraintsFactory(TableFactory, frozen=True, kw_only=True):
+    """What a table demands of the rows that are written into it, which are its `rows`."""
+
+    table: str
+    """Its name, for errors."""
+    not_null: tuple[int, ...]
+    """The columns in which NULL is a fault."""
+    drops: bool
+    """Whether a row with that fault is left out; else it is an error."""
+    lengths: tuple[int, ...]
+    """The columns whose values have to have the length of their type."""
+    trims: bool
+    """Whether values are cut and filled up to it; else another length is an error."""

@@ -6,6 +6,7 @@ from flinkray.connectors.lookup import LookupTable
 from flinkray.tables.plans.expressions import BoundExpression
 from flinkray.tables.types.logical import RowType
 from flinkray.transformations.operator_factories import TableFactory
+from flinkray.types.records import Millis
 
 
 class RegularJoinFactory(TableFactory, frozen=True, kw_only=True):
@@ -89,3 +90,13 @@ class LookupJoinFactory(TableFactory, frozen=True, kw_only=True):
     """Pairs of columns of the rows and of the table."""
     condition: BoundExpression | None = None
     """Over the columns of the rows and then of the table."""
+
+
+class RetriedLookupJoinFactory(LookupJoinFactory, frozen=True, kw_only=True):
+    """As a LookupJoinFactory; the table is asked again for keys that it has no row for, while all rows behind wait."""
+
+    retry_delay_ms: Millis
+    """How long after it was asked last."""
+    retries: int
+    """How often at most."""
+    yields_to_mailbox = True

@@ -153,6 +153,8 @@ def test_options_of_the_client_are_checked() -> None:
         sql.execute("SET 'sql-client.execution.result-mode' = 'tabel'")
     with pytest.raises(FlinkrayError, match=r"did you mean 'sql-client\.verbose'"):
         sql.execute("SET 'sql-client.verbos' = 'true'")
+    with pytest.raises(FlinkrayError, match=r"max-table-result\.rows is '0', and takes a whole number above 0"):
+        sql.execute("SET 'sql-client.execution.max-table-result.rows' = '0'")
 
 
 def test_the_jobs_of_compiled_plans_are_named_by_their_files(tmp_path: Path) -> None:
@@ -167,3 +169,12 @@ def test_the_jobs_of_compiled_plans_are_named_by_their_files(tmp_path: Path) -> 
     assert f"plan {file}" in printed()
     sql.wait_for_jobs()
     sql.close()
+
+
+def test_options_of_flink_s_client_that_change_nothing_are_said() -> None:
+    sql, printed = client()
+    sql.execute("SET 'sql-client.display.show-line-numbers' = 'true'")
+    assert "[WARNING] sql-client.display.show-line-numbers has no effect: lines are edited without numbers" in printed()
+    sql.execute("SET 'sql-client.display.print-time-cost' = 'true'")
+    sql.execute("SELECT 1")
+    assert printed().rstrip().endswith(" seconds")

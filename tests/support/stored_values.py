@@ -132,6 +132,7 @@ from flinkray.tables.user_functions import EmittedRows, Implementation
 from flinkray.testing.scripted_source import Script
 from flinkray.transformations.operator_factories import CalcFactory, PatternFactory, RowtimeFactory
 from flinkray.transformations.table_factories import (
+    ConstraintsFactory,
     DeduplicateFactory,
     ExpandFactory,
     GroupAggregateFactory,
@@ -145,6 +146,7 @@ from flinkray.transformations.table_factories import (
 from flinkray.transformations.table_join_factories import (
     LookupJoinFactory,
     RegularJoinFactory,
+    RetriedLookupJoinFactory,
     SetOperationFactory,
     TableIntervalJoinFactory,
     TemporalJoinFactory,
@@ -161,7 +163,7 @@ from flinkray.transformations.table_window_factories import (
 )
 from flinkray.types.changelogs import INSERTS
 from flinkray.types.object_type import PICKLED
-from flinkray.types.records import JobId, Timestamp
+from flinkray.types.records import JobId, Millis, Timestamp
 from flinkray.types.rows import RowKind
 from flinkray.types.structs import Struct
 from graphs.compiler.job_graph_generator import generate_job_graph
@@ -371,6 +373,29 @@ def examples() -> dict[str, Any]:
                 ends=(0, 0),
                 kind="INNER",
                 keys=((0,), (0,)),
+            ),
+        ],
+        "options of SQL": [
+            ConstraintsFactory(
+                input_rows=(SQL_ROW,),
+                rows=SQL_ROW,
+                takes=(INSERTS,),
+                table="t",
+                not_null=(0,),
+                drops=True,
+                lengths=(),
+                trims=False,
+            ),
+            RetriedLookupJoinFactory(
+                input_rows=(SQL_ROW,),
+                rows=SQL_ROW,
+                takes=(INSERTS,),
+                table=_AskedTable(),
+                table_rows=SQL_ROW,
+                kind="INNER",
+                keys=((0, 0),),
+                retry_delay_ms=Millis(5),
+                retries=2,
             ),
         ],
         "pattern of events": PatternFactory(

@@ -111,6 +111,9 @@ def changes_of(
         after_batch(subtasks)
         found += _taken(subtasks)
         if rescales and generator.random() < 0.2:
+            for harness in subtasks.harnesses:
+                harness.operator.prepare_barrier(1)
+            found += _taken(subtasks)
             subtasks = subtasks.rescaled(1 if not any(keys) else generator.randint(1, 3))
     at_end(subtasks)
     for harness in subtasks.harnesses:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import traceback
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -27,8 +28,16 @@ OWN = "sql-client."
 """What keys of options begin with that are the client's."""
 RESULT_MODE = "sql-client.execution.result-mode"
 VERBOSE = "sql-client.verbose"
+MOST_ROWS = "sql-client.execution.max-table-result.rows"
+TIME_COST = "sql-client.display.print-time-cost"
+_TRUTH = ("true", "false")
 MODES = ("tableau", "changelog", "table")
-DEFAULTS = {RESULT_MODE: "tableau", VERBOSE: "false"}
+DEFAULTS = {RESULT_MODE: "tableau", VERBOSE: "false", MOST_ROWS: "1000000", TIME_COST: "false"}
+WITHOUT_EFFECT = {
+    "sql-client.display.color-schema": "lines are edited without colours",
+    "sql-client.display.show-line-numbers": "lines are edited without numbers",
+}
+"""Options of Flink's client, and why they change nothing in this one."""
 _HELP = """\
 Statements of Flink SQL, each with a ; behind it, in as many lines as you like. Beside them:
 
@@ -178,9 +187,17 @@ class SqlClient:
         return None
 
     def _set(self, key: str, value: str) -> None:
+        if key in WITHOUT_EFFECT:
+            self.console.print(f"[WARNING] {key} has no effect: {WITHOUT_EFFECT[key]}", markup=False)
+            return
         if key not in DEFAULTS:
             raise ConfigurationError(f"there is no option {key!r}{did_you_mean(key, DEFAULTS)}")
-        allowed = MODES if key == RESULT_MODE else ("true", "false")
+        if key == MOST_ROWS:
+            if not value.isdecimal() or int(value) < 1:
+                raise ConfigurationError(f"{key} is {value!r}, and takes a whole number above 0")
+            self._settings[key] = value
+            return
+        allowed = MODES if key == RESULT_MODE else _TRUTH
         if value.lower() not in allowed:
             raise ConfigurationError(f"{key} is {value!r}, and takes {', '.join(allowed)}")
         self._settings[key] = value.lower()
@@ -190,16 +207,20 @@ class SqlClient:
     def _show(self, result: TableResult) -> None:
         """Shows a query's rows until there are no more; ended by the user, its job is cancelled."""
         mode = self._settings[RESULT_MODE]
+        began = time.monotonic()
         with result:
             try:
                 if mode == "tableau" or self._as_json or not self.console.is_terminal:
                     self._print(result)
                 else:
-                    show_on_screen(result, self.console, only_changes=mode == "changelog")
+                    most = int(self._settings[MOST_ROWS])
+                    show_on_screen(result, self.console, only_changes=mode == "changelog", most=most)
             except KeyboardInterrupt:
                 if not self._is_interactive:
                     raise
                 self.console.print("\n[yellow]the query is ended[/]")
+        if self._settings[TIME_COST] == "true":
+            self.console.out(f"{time.monotonic() - began:.2f} seconds", highlight=False)
 
     def _print(self, result: TableResult) -> None:
         if not self._as_json:

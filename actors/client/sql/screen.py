@@ -18,22 +18,23 @@ _AROUND = 6
 """Lines beside the rows."""
 
 
-def show_on_screen(result: TableResult, console: Console, *, only_changes: bool) -> int:
+def show_on_screen(result: TableResult, console: Console, *, only_changes: bool, most: int) -> int:
     """Shows a result while it changes; what it was last stays on the terminal. Gives how many changes came.
 
     Args:
         only_changes: the last changes, each with what it does; else the rows that there are.
+        most: how many rows are kept.
     Raises:
         KeyboardInterrupt: the user has ended it.
     """
     names = ["op", *result.row_type.names] if only_changes else result.row_type.names
-    shown: LastChanges | RowsNow = LastChanges(1000) if only_changes else RowsNow()
+    shown: LastChanges | RowsNow = LastChanges(min(most, 1000)) if only_changes else RowsNow(most)
     count, drawn = 0, 0.0
     with Live(console=console, auto_refresh=False, transient=False) as live:
 
         def draw(state: str) -> None:
-            most = max(1, console.height - _AROUND)
-            live.update(_picture(names, shown.rows(most), f"{count} changes, {state}"), refresh=True)
+            height = max(1, console.height - _AROUND)
+            live.update(_picture(names, shown.rows(height), f"{count} changes, {state}"), refresh=True)
 
         draw("the query begins")
         for kind, row in result.changes_as_text():

@@ -13,7 +13,7 @@ Cells = tuple[str, ...]
 class LastChanges:
     """The last changes of a result, as they came."""
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int = 1_000_000) -> None:
         self._changes: deque[Cells] = deque(maxlen=most)
 
     def add(self, kind: int, row: Cells) -> None:
@@ -25,9 +25,14 @@ class LastChanges:
 
 
 class RowsNow:
-    """The rows that a changelog leads to, in the order in which they came; an updated row keeps its place."""
+    """The rows that a changelog leads to, in the order in which they came; an updated row keeps its place.
 
-    def __init__(self) -> None:
+    Args:
+        most: of more rows, those are forgotten that changed longest ago.
+    """
+
+    def __init__(self, most: int = 1_000_000) -> None:
+        self._most = most
         self._rows: dict[int, Cells] = {}
         self._places: dict[Cells, list[int]] = {}
         self._next = 0
@@ -46,6 +51,8 @@ class RowsNow:
             place, self._next = self._next, self._next + 1
         self._rows[place] = row
         self._places.setdefault(row, []).append(place)
+        if len(self._rows) > self._most:
+            self._remove(next(iter(self._rows.values())))
 
     def _remove(self, row: Cells) -> int | None:
         places = self._places.get(row)

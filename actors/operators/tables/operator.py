@@ -57,6 +57,10 @@ class TableOperator(Operator, Generic[Factory]):
         self.keys = BufferedKeys(selectors, self.where)
 
     def process_batch(self, batch: Batch, input_index: int = 0) -> None:
+        if self.factory.least_rows == 1 and batch.num_rows > 1:
+            for row in range(batch.num_rows):
+                self.process_batch(batch.slice(row, 1), input_index)
+            return
         kinds = None if batch.kinds is None else as_numpy(batch.kinds)
         self.process_rows(batch.data, self.keys.ids(batch, input_index), kinds, input_index)
         self.forget_unused()

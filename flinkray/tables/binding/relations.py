@@ -15,7 +15,7 @@ from flinkray.tables.binding.scope import Scope, ScopeColumn, scope_of
 from flinkray.tables.binding.window_functions import WINDOW_FUNCTIONS, table_argument, window_table_function
 from flinkray.tables.catalog import View
 from flinkray.tables.plans.expressions import TRUE, BoundExpression, Column, Plan, conjunction
-from flinkray.tables.plans.hints import state_ttls
+from flinkray.tables.plans.hints import hints_of_lookup, state_ttls
 from flinkray.tables.plans.nodes import (
     Correlate,
     Join,
@@ -34,7 +34,7 @@ from flinkray.tables.syntax import queries as syntax
 from flinkray.tables.syntax.expressions import Expression, Query
 from flinkray.tables.syntax.names import Name, Path
 from flinkray.tables.syntax.nodes import Node
-from flinkray.tables.types.logical import BIGINT, CollectionType, LogicalType, MapType, RowType
+from flinkray.tables.types.logical import BIGINT, CollectionType, LogicalType, MapType, RowType, is_rowtime
 from flinkray.types.records import Millis
 
 ViewBinder = Callable[[View], Plan]
@@ -63,6 +63,8 @@ class RelationBinder:
         self.query = query
         self.view = view
         self.hints = hints
+        self.looked_up: set[str] = set()
+        """The names of tables that are joined FOR SYSTEM_TIME AS OF a processing time."""
 
     def bind(self, node: syntax.Relation, outer: Scope | None) -> Bound:
         """A relation; `outer` has the columns of the queries around."""
@@ -104,12 +106,17 @@ class RelationBinder:
         names = node.path.texts
         common = self.context.common_tables.get(names[0]) if len(names) == 1 else None
         if common is not None:
+            self._refuse_hints(node.hints, names[0])
             plan, table = common.plan, names
         else:
             plan, table = self.named(node.path, node.hints)
         if node.alias is not None:
             return self._aliased(plan, node.alias, outer)
         return Bound(plan, scope_of(plan.row_type, table, outer))
+
+    def _refuse_hints(self, hints: tuple[syntax.Hint, ...], name: str) -> None:
+        if hints:
+            self.context.fail(hints[0], f"{name!r} is a query; hints of a table stand where the query reads it")
 
     def named(self, path: Path, hints: tuple[syntax.Hint, ...] = ()) -> tuple[Plan, tuple[str, ...]]:
         """The plan of a table or view of the catalog, and its full path."""
@@ -118,6 +125,7 @@ class RelationBinder:
         except InvalidProgramError as error:
             self.context.fail(path, error)
         if isinstance(found, View):
+            self._refuse_hints(hints, found.path[2])
             return self.view(found), found.path
         return table_plan(found, hints), found.path
 
@@ -304,8 +312,11 @@ class RelationBinder:
         found = self._table(right, outer)
         scope = self._beside(left, found)
         condition = self._condition(node.condition, scope)
-        lookups = tuple(each for each in self.hints if each.name == "LOOKUP")
-        return self._joined(TemporalJoin(kind, left.plan, found.plan, time, condition, (), lookups), scope)
+        hints: tuple[syntax.Hint, ...] = ()
+        if not is_rowtime(time.type):
+            self.looked_up |= found.scope.table_names
+            hints = hints_of_lookup(self.hints, found.scope.table_names)
+        return self._joined(TemporalJoin(kind, left.plan, found.plan, time, condition, (), hints), scope)
 
 
 def _element_columns(element: LogicalType) -> RowType:

@@ -52,13 +52,13 @@ class SelectBinder:
     def bind(self, node: syntax.Select, ending: Ending) -> Plan:
         """The plan of a SELECT."""
         source = Bound(ONE_ROW, Scope((), self.outer))
-        if node.source is not None:
-            relations = RelationBinder(self.context, self.query, self.view, node.hints)
-            try:
+        relations = RelationBinder(self.context, self.query, self.view, node.hints)
+        try:
+            if node.source is not None:
                 source = relations.bind(node.source, self.outer)
-                check_hints(node.hints, source.scope.table_names)
-            except WrongHintError as error:
-                self.context.fail(error.hint, str(error))
+            check_hints(node.hints, source.scope.table_names, relations.looked_up)
+        except WrongHintError as error:
+            self.context.fail(error.hint, str(error))
         aliases = tuple(item.alias.text for item in node.items if item.alias is not None)
         scope = replace(source.scope, aliases=aliases)
         inputs = ExpressionBinder(self.context, scope, self.query, "WHERE")

@@ -25,7 +25,7 @@ from flinkray.tables.environment.changes import Changes
 from flinkray.tables.environment.results import TableResult
 from flinkray.tables.environment.statement_sets import PlannedInsert, StatementSet, TablePipeline
 from flinkray.tables.environment.statements import Runner, StatementEnvironment, detail_names
-from flinkray.tables.lowering.rowtimes import own_rowtime, rowtime_of
+from flinkray.tables.lowering.times import own_rowtime, rowtime_of
 from flinkray.tables.plans import tables as plans
 from flinkray.tables.plans.changelogs import changes_of
 from flinkray.tables.plans.nodes import row_type

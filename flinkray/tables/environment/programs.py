@@ -7,6 +7,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from flinkray.config.table_options import DYNAMIC_OPTIONS
 from flinkray.connectors.lookup import LookupTable
 from flinkray.connectors.sink import Sink
 from flinkray.connectors.source import Boundedness
@@ -14,8 +15,8 @@ from flinkray.errors import InvalidProgramError, SqlError, SqlUnsupportedError, 
 from flinkray.tables.connectors.connectors import changes_of, lookup_of, scan, sink_of
 from flinkray.tables.environment.function_lowering import FindFunction, ProgramLowering
 from flinkray.tables.lowering.contract import NodeUids, TableOptions, Unexecutable, state_text
-from flinkray.tables.lowering.ranks import for_upserts
 from flinkray.tables.lowering.refusals import refusal
+from flinkray.tables.lowering.sinks import by_key, for_changes, for_upserts
 from flinkray.tables.plans.expressions import Plan
 from flinkray.tables.plans.nodes import Insert, Scan, TemporalJoin
 from flinkray.tables.plans.rules.order import optimized
@@ -67,6 +68,7 @@ class Program:
         self._statements = statements
         self._is_compiled = numbers is not None
         self._time_zone = options.time_zone
+        self.options = options
         self._streams = streams
         self._tables: dict[TablePath, Transformation] = {}
         self._scanned: dict[Table, Table] = {}
@@ -130,6 +132,7 @@ class Program:
             if not isinstance(node, Scan):
                 return node
             try:
+                self._check_hints(node.hints)
                 table = hinted(node.table, node.hints)
                 self._as_named[table] = node.table
                 table = self._known(table)
@@ -199,21 +202,34 @@ class Program:
         if plan.table.path in self._streams:
             message = f"{plan.table.path[2]!r} is a stream; rows go into tables that have a connector"
             raise SqlValidationError(message, sql, span.start, span.end)
-        table = hinted(plan.table, plan.hints)
         try:
+            self._check_hints(plan.hints)
+            table = hinted(plan.table, plan.hints)
             sink, parallelism = sink_of(table, dict(plan.partition) if plan.overwrite else None)
         except InvalidProgramError as error:
             raise self._placed(error, plan.table) from error
         rows = self._rows_for(plan, sink, statement, sql)
+        shuffle = self.options.sinks.shuffle
         written = PhysicalTransformation(
             name=f"Sink: {table.path[2]}",
             computes=_identity(plan.table),
             factory=SinkFactory(sink),
-            input_transformations=(rows,),
+            input_transformations=(by_key(rows, table, parallelism, shuffle),),
             parallelism=own_parallelism(rows) if parallelism is None else parallelism,
         )
         self._uids.give(plan, written)
         return written
+
+    def _check_hints(self, hints: Sequence[Hint]) -> None:
+        """
+        Raises:
+            InvalidProgramError: a hint of a table is another one than OPTIONS, or the program takes none of these.
+        """
+        for hint in hints:
+            if hint.name != _OPTIONS:
+                raise InvalidProgramError(f"no hint {hint.name!r} of a table; there is {_OPTIONS}")
+            if not self.options.takes_table_options:
+                raise InvalidProgramError(f"the hint {_OPTIONS} is there, and {DYNAMIC_OPTIONS.key} is false")
 
     def needs_before(self, plan: Insert) -> bool:
         """Whether the table of an INSERT needs to be told what an updated row was.
@@ -222,7 +238,10 @@ class Program:
             InvalidProgramError: it cannot be written.
         """
         sink, _ = sink_of(hinted(plan.table, plan.hints))
-        return sink.accepts is not ChangelogMode.UPSERT or _key_of(plan) not in upsert_keys(self._rewritten(plan.input))
+        materialize = self.options.sinks.materialize
+        if sink.accepts is not ChangelogMode.UPSERT or materialize != "AUTO":
+            return sink.accepts is not ChangelogMode.UPSERT or materialize == "FORCE"
+        return _key_of(plan) not in upsert_keys(self._rewritten(plan.input))
 
     def _rows_for(self, plan: Insert, sink: Sink, statement: Node, sql: str) -> Transformation:
         """The rows of an INSERT; those for a sink that replaces rows have one for each key at a time."""
@@ -232,8 +251,8 @@ class Program:
             if sink.accepts is ChangelogMode.INSERT_ONLY:
                 self._check_inserts(rows, table)
             if sink.accepts is not ChangelogMode.UPSERT:
-                return self._lowering.of(rows)
-            return for_upserts(rows, sorted(_key_of(plan)), self._lowering)
+                return for_changes(rows, table, self._lowering)
+            return for_upserts(rows, sorted(_key_of(plan)), table, self._lowering)
 
         return self.rows(plan.input, statement, sql, lower)
 

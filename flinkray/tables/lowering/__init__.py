@@ -5,6 +5,7 @@
 - `contract.py`: what the lowering of a node stands on.
 - `calc.py`, `ranks.py`, `over.py`, `joins.py`, `aggregates.py`: what becomes of the nodes of each kind.
 - `windows.py`, `window_aggregates.py` with `window_calls.py`: what becomes of windows, and of what is computed in them.
-- `times.py`, `rowtimes.py`: rowtime attributes, of tables and of streams.
+- `times.py`: rowtime attributes, of tables and of streams.
+- `sinks.py`: rows on their way into a table.
 - `refusals.py`: what cannot be executed yet, and where that stands in the statement.
 """

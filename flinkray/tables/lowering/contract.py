@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from typing import TypeVar
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from flinkray.connectors.collection.source import TableSource, lookup_of_source
 from flinkray.connectors.lookup import LookupTable
@@ -17,6 +19,8 @@ from flinkray.tables.plans.tables import TablePath
 from flinkray.tables.user_functions import Implementation
 from flinkray.transformations.operator_factories import SourceFactory, TableFactory
 from flinkray.transformations.partitioning import GlobalPartitioner, KeyGroupPartitioner
+from flinkray.transformations.table_factories import DeduplicateFactory, GroupAggregateFactory, NormalizeFactory
+from flinkray.transformations.table_join_factories import RegularJoinFactory
 from flinkray.transformations.transformation import (
     PartitionTransformation,
     PhysicalTransformation,
@@ -29,6 +33,7 @@ from flinkray.types.records import Millis
 
 _NUMBERED = re.compile(r"\*([^*\s]+)\*\d+")
 """What functions and tables are called that no catalog has."""
+F = TypeVar("F", bound=TableFactory)
 
 
 class Unexecutable(Exception):
@@ -44,6 +49,21 @@ class Unexecutable(Exception):
         super().__init__(type(plan).__name__)
 
 
+class SinkOptions(Struct, frozen=True):
+    """What a program has set for the tables that it writes; values are those of the options."""
+
+    nulls: str = "ERROR"
+    """What becomes of rows with NULL in columns that are NOT NULL."""
+    lengths: str = "IGNORE"
+    """What becomes of values that do not have the length of their column."""
+    materialize: str = "AUTO"
+    """Where rows are kept, so that the last one of a primary key is known."""
+    shuffle: str = "AUTO"
+    """Where rows go to subtasks by their primary key."""
+    refuses_conflicts: bool = False
+    """Whether rows that change are refused of which several may have the same primary key at a time."""
+
+
 class TableOptions(Struct, frozen=True):
     """What a program has set for its queries."""
 
@@ -57,6 +77,16 @@ class TableOptions(Struct, frozen=True):
     """Whether aggregates that can be are computed within each batch first: AUTO, TWO_PHASE or ONE_PHASE."""
     time_zone: str = "UTC"
     """In which instants are dates and times of day."""
+    least_rows: int = 0
+    """How many rows wait for each other before operators that change results process them; 1: each is processed on its
+    own; 0: as they come."""
+    wait_ms: Millis = Millis(0)
+    """How long a row waits for others."""
+    has_duplicates: bool = False
+    """Whether changes of tables with a primary key may come several times."""
+    takes_table_options: bool = True
+    """Whether a hint may change the options of a table."""
+    sinks: SinkOptions = SinkOptions()
 
 
 class NodeUids:
@@ -167,6 +197,7 @@ class Lowering(ABC):
             inputs: what stands for the inputs of the plan and has their keys; none: their own transformations.
             computes: all that its state depends on, as text, which is part of savepoints; "": the description says it.
         """
+        factory = self.gathering(factory)
         needs = inputs_need_before(plan, before)
         inputs = inputs or [self.of(each, need) for each, need in zip(plan.inputs, needs, strict=True)]
         computes = state_text(f"{name} {computes or description}")
@@ -192,6 +223,17 @@ class Lowering(ABC):
             input_transformations=tuple(map(keyed, inputs, selectors)),
             keys=tuple(selectors),
         )
+
+    def gathering(self, factory: F) -> F:
+        """The operator as it processes rows: as they come, several together, or each on its own."""
+        rows = 0 if self.options.is_batch else self.options.least_rows
+        if rows == 1 or (rows and isinstance(factory, _GATHERING)):
+            return replace(factory, least_rows=rows, wait_ms=self.options.wait_ms)
+        return factory
+
+
+_GATHERING = (DeduplicateFactory, GroupAggregateFactory, NormalizeFactory, RegularJoinFactory)
+"""Operators that give fewer changes for more rows at a time."""
 
 
 def _in_memory(stream: Transformation) -> LookupTable | None:

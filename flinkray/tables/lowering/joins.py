@@ -18,6 +18,7 @@ from flinkray.tables.plans.expressions import (
     equal,
     shifted,
 )
+from flinkray.tables.plans.hints import lookup_retry
 from flinkray.tables.plans.interval_bounds import interval_bounds
 from flinkray.tables.plans.nodes import (
     Deduplicate,
@@ -36,6 +37,7 @@ from flinkray.tables.types.logical import BOOLEAN, TimeAttribute, is_rowtime
 from flinkray.transformations.table_join_factories import (
     LookupJoinFactory,
     RegularJoinFactory,
+    RetriedLookupJoinFactory,
     SetOperationFactory,
     TableIntervalJoinFactory,
     TemporalJoinFactory,
@@ -121,8 +123,6 @@ def with_strict_keys(plan: Join) -> Join:
 def as_of(plan: TemporalJoin, lowering: Lowering, before: bool) -> Transformation:
     """Rows of the left with the version of the right at their event time: the right's rowtime attribute says from when
     on a row is, and the join key tells its rows apart."""
-    if plan.hints:
-        raise Unexecutable(plan, "rows are looked up many at a time, and tried again by the connector; leave it out")
     if not isinstance(plan.time, Column):
         raise Unexecutable(plan)
     if not is_rowtime(plan.time.type):
@@ -182,6 +182,7 @@ def _looked_up(plan: TemporalJoin, lowering: Lowering, before: bool) -> Transfor
         raise Unexecutable(plan, "as of a processing time only a table can be joined that can be asked, by its columns")
     need, _ = inputs_need_before(plan, before)
     left = lowering.of(plan.left, need)
+    retry = lookup_retry(plan.hints)
     factory = LookupJoinFactory(
         input_rows=(plan.left.row_type,),
         rows=plan.row_type,
@@ -193,6 +194,9 @@ def _looked_up(plan: TemporalJoin, lowering: Lowering, before: bool) -> Transfor
         keys=plan.keys,
         condition=conjunction(conditions),
     )
+    if retry is not None:
+        parts = {name: getattr(factory, name) for name in factory.__struct_fields__}
+        factory = RetriedLookupJoinFactory(**parts, retry_delay_ms=retry.delay_ms, retries=retry.attempts)
     return PhysicalTransformation(
         name="LookupJoin",
         description=_description(plan),

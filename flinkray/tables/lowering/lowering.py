@@ -41,9 +41,22 @@ class PlanLowering(Lowering):
 
     def scanned(self, scan: Scan, before: bool) -> Transformation:
         rows = super().scanned(scan, before)
-        if self.options.is_batch or not is_to_normalize(scan.table, before):
+        if self.options.is_batch or not (self._may_repeat(scan) or is_to_normalize(scan.table, before)):
             return rows
         return normalized(scan, rows, self, before)
+
+    def _may_repeat(self, scan: Scan) -> bool:
+        """Whether changes of the table may come several times.
+
+        Raises:
+            Unexecutable: nothing tells its rows apart.
+        """
+        table = scan.table
+        if not self.options.has_duplicates or not table.options or table.changes.is_insert_only:
+            return False
+        if not table.primary_key:
+            raise Unexecutable(scan, _WITHOUT_KEY)
+        return True
 
     def lowered(self, plan: Plan, before: bool) -> Transformation:
         _refuse_subqueries(plan)
@@ -92,6 +105,7 @@ class PlanLowering(Lowering):
         raise Unexecutable(plan)
 
 
+_WITHOUT_KEY = "table.exec.source.cdc-events-duplicate is set, and it has no PRIMARY KEY, which tells its rows apart"
 _OF_CHANGES = (
     "windows take rows that are only added, and those that come here are updated or taken away: window the rows before "
     "what updates them"

@@ -8,14 +8,29 @@ from typing import Any
 
 from flinkray.config.configuration import Configuration
 from flinkray.config.options import AGG_PHASE_STRATEGY, RUNTIME_MODE
-from flinkray.config.table_options import LOCAL_TIME_ZONE, SOURCE_IDLE_TIMEOUT, STATE_TTL
-from flinkray.errors import InvalidProgramError, SqlError, SqlValidationError, did_you_mean
+from flinkray.config.table_options import (
+    CDC_DUPLICATES,
+    DYNAMIC_OPTIONS,
+    KEYED_SHUFFLE,
+    LOCAL_TIME_ZONE,
+    MINI_BATCH,
+    MINI_BATCH_LATENCY,
+    MINI_BATCH_SIZE,
+    NOT_NULL_ENFORCER,
+    REQUIRE_ON_CONFLICT,
+    ROW_BY_ROW,
+    SOURCE_IDLE_TIMEOUT,
+    STATE_TTL,
+    TYPE_LENGTH_ENFORCER,
+    UPSERT_MATERIALIZE,
+)
+from flinkray.errors import ConfigurationError, InvalidProgramError, SqlError, SqlValidationError, did_you_mean
 from flinkray.tables.binding.binder import Binder
 from flinkray.tables.catalog import DEFAULT_CATALOG, DEFAULT_DATABASE, Catalog
-from flinkray.tables.lowering.contract import TableOptions, Unexecutable
+from flinkray.tables.lowering.contract import SinkOptions, TableOptions, Unexecutable
 from flinkray.tables.lowering.lowering import PlanLowering
 from flinkray.tables.lowering.refusals import refusal
-from flinkray.tables.lowering.rowtimes import rowtime_of
+from flinkray.tables.lowering.times import rowtime_of
 from flinkray.tables.plans.explain import explain
 from flinkray.tables.plans.expressions import Plan
 from flinkray.tables.plans.rules.order import optimized
@@ -27,7 +42,7 @@ from flinkray.tables.types.arrow import from_arrow, stored_schema
 from flinkray.transformations.operator_factories import OBJECTS_IN_ARROW, ChangelogRole, changelog_role
 from flinkray.transformations.transformation import PhysicalTransformation, Transformation
 from flinkray.types.changelogs import INSERTS, Changes
-from flinkray.types.records import Kind, RecordType
+from flinkray.types.records import Kind, Millis, RecordType
 
 _BRACES = re.compile(r"'(?:[^']|'')*'|`(?:[^`]|``)*`|--[^\n]*|/\*.*?\*/|\{([^\W\d]\w*)\}", re.DOTALL)
 """A name in braces, and what braces mean nothing in: strings, names in backticks, comments. A number in braces says how
@@ -56,14 +71,47 @@ def planned(
 
 
 def options_of(configuration: Configuration) -> TableOptions:
-    """What a program has set for its queries."""
+    """What a program has set for its queries.
+
+    Raises:
+        ConfigurationError: options do not fit each other.
+    """
+    least_rows, wait_ms = _mini_batch(configuration)
     return TableOptions(
         state_ttl_ms=configuration.get(STATE_TTL),
         is_batch=configuration.get(RUNTIME_MODE) == "batch",
         idle_timeout_ms=configuration.get(SOURCE_IDLE_TIMEOUT),
-        phases=configuration.get(AGG_PHASE_STRATEGY),
+        phases="ONE_PHASE" if least_rows == 1 else configuration.get(AGG_PHASE_STRATEGY),
         time_zone=configuration.get(LOCAL_TIME_ZONE),
+        least_rows=least_rows,
+        wait_ms=wait_ms,
+        has_duplicates=configuration.get(CDC_DUPLICATES),
+        takes_table_options=configuration.get(DYNAMIC_OPTIONS),
+        sinks=SinkOptions(
+            nulls=configuration.get(NOT_NULL_ENFORCER),
+            lengths=configuration.get(TYPE_LENGTH_ENFORCER),
+            materialize=configuration.get(UPSERT_MATERIALIZE),
+            shuffle=configuration.get(KEYED_SHUFFLE),
+            refuses_conflicts=configuration.get(REQUIRE_ON_CONFLICT),
+        ),
     )
+
+
+def _mini_batch(configuration: Configuration) -> tuple[int, Millis]:
+    """How many rows wait for each other, and how long, as `TableOptions` has them."""
+    if configuration.get(ROW_BY_ROW):
+        if configuration.get(MINI_BATCH):
+            raise ConfigurationError(
+                f"{ROW_BY_ROW.key} and {MINI_BATCH.key} are both set: rows are processed one by one, or together"
+            )
+        return 1, Millis(0)
+    if not configuration.get(MINI_BATCH):
+        return 0, Millis(0)
+    size, latency = configuration.get(MINI_BATCH_SIZE), configuration.get(MINI_BATCH_LATENCY)
+    for option, value in ((MINI_BATCH_SIZE, size), (MINI_BATCH_LATENCY, latency)):
+        if value <= 0:
+            raise ConfigurationError(f"{MINI_BATCH.key} needs {option.key} above 0, and it is {value}")
+    return size, latency
 
 
 def explained(query: str, streams: Mapping[str, Stream]) -> str:

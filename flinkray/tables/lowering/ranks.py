@@ -10,7 +10,6 @@ from flinkray.tables.plans.explain import keys_text, node_text
 from flinkray.tables.plans.expressions import Plan, SortKey
 from flinkray.tables.plans.nodes import Deduplicate, Limit, Rank, Scan, Sort
 from flinkray.tables.plans.tables import Table
-from flinkray.tables.plans.upsert_keys import upsert_keys
 from flinkray.tables.plans.window_columns import is_window_rank
 from flinkray.tables.types.logical import BIGINT, LogicalType, RowField, RowType, TimeAttribute, TimestampType, TypeRoot
 from flinkray.transformations.operator_factories import CalcFactory
@@ -117,35 +116,33 @@ def normalized(scan: Scan, rows: Transformation, lowering: Lowering, before: boo
         name="ChangelogNormalize",
         description=f"by [{', '.join(scan.table.primary_key)}]",
         computes=state_text(f"ChangelogNormalize {node_text(read)} by [{', '.join(scan.table.primary_key)}]"),
-        factory=NormalizeFactory(
-            input_rows=(read.row_type,),
-            rows=read.row_type,
-            takes=(scan.table.changes,),
-            gives=gives,
-            state_ttl_ms=lowering.options.state_ttl_ms,
+        factory=lowering.gathering(
+            NormalizeFactory(
+                input_rows=(read.row_type,),
+                rows=read.row_type,
+                takes=(scan.table.changes,),
+                gives=gives,
+                state_ttl_ms=lowering.options.state_ttl_ms,
+            )
         ),
         input_transformations=(keyed(selected, selector),),
         keys=(selector,),
     )
 
 
-def for_upserts(plan: Plan, key: Sequence[int], lowering: Lowering) -> Transformation:
-    """The rows of a plan for a sink that replaces rows of equal key.
-
-    Where several rows may have the same key at a time, the one that came last is given, and when that goes, the one
-    that came last before it (Flink's SinkUpsertMaterializer).
+def last_of_keys(plan: Plan, key: Sequence[int], lowering: Lowering, rows: Transformation) -> Transformation:
+    """Of rows that have the same key at a time the one that came last, and when that goes, the one before it.
 
     Args:
-        key: the columns of the sink's primary key.
+        rows: those of the plan, perhaps fewer.
     """
-    # Where a part of the key tells rows apart, an update may change the rest of it: the row of the old key has to go,
-    # of which a sink that takes no -U would not hear.
-    if lowering.changes(plan).is_insert_only or frozenset(key) in upsert_keys(plan):
-        return lowering.of(plan, before=False)
     last = Rank(plan, "ROW_NUMBER", tuple(key), (), 1, 1, has_number=False, number=RowField("", BIGINT))
     names = ", ".join(plan.row_type.names[each] for each in key)
     which = (last.partition_by, (), 1, 1)
-    return _ranked("SinkUpsertMaterializer", f"last of [{names}]", last, lowering, False, which, latest_first=True)
+    description = f"last of [{names}]"
+    return _ranked(
+        "SinkUpsertMaterializer", description, last, lowering, False, which, latest_first=True, inputs=(rows,)
+    )
 
 
 def check_order(plan: Plan, order: Sequence[SortKey]) -> None:
@@ -170,6 +167,7 @@ def _ranked(
     kind: str = "ROW_NUMBER",
     has_number: bool = False,
     latest_first: bool = False,
+    inputs: Sequence[Transformation] = (),
 ) -> Transformation:
     """An operator for the rows of a key, in an order, from a first to a last rank."""
     keys, order, first, last = which
@@ -190,7 +188,7 @@ def _ranked(
         has_number=has_number,
         latest_first=order[by_arrival].descending if by_arrival < len(order) else latest_first,
     )
-    return lowering.operator(name, description, plan, factory, [keys], before)
+    return lowering.operator(name, description, plan, factory, [keys], before, inputs)
 
 
 def is_proctime(kind: LogicalType) -> bool:

@@ -16,7 +16,7 @@ from actors.operators.tables.aggregates.grouped_rows import Flags, GroupedRows, 
 from actors.operators.tables.aggregates.user_aggregates import OpenFunctions
 from actors.operators.tables.aggregates.value_sets import SEEN
 from actors.operators.tables.changes import Kinds, change_order, columns_differ, weights_of
-from actors.operators.tables.operator import TableOperator
+from actors.operators.tables.gathering import GatheringOperator
 from actors.protocol.elements import CheckpointOptions
 from actors.state.snapshots.snapshot import OperatorSnapshot, RestoredState
 from flinkray.batches.numpy_arrays import as_numpy, from_numpy
@@ -29,7 +29,7 @@ _AGGREGATES = "aggregates"
 _SWEPT_AT_ONCE = 4096
 
 
-class GroupAggregateOperator(TableOperator[GroupAggregateFactory]):
+class GroupAggregateOperator(GatheringOperator[GroupAggregateFactory]):
     """Gives a row for each group, its keys and then its results, and changes it at most once a batch.
 
     Rows that are taken back of a group that is not there are left out, as in Flink; a group whose rows are all taken

@@ -19,8 +19,8 @@ from flinkray.batches.batch import Batch
 from flinkray.batches.numpy_arrays import as_numpy, from_numpy
 from flinkray.errors import TypeMismatchError
 from flinkray.tables.types.arrow import stored_schema
-from flinkray.transformations.table_join_factories import LookupJoinFactory
-from flinkray.types.records import Kind
+from flinkray.transformations.table_join_factories import LookupJoinFactory, RetriedLookupJoinFactory
+from flinkray.types.records import Kind, Millis
 
 _NEVER = np.iinfo(np.int64).min
 
@@ -28,7 +28,8 @@ _NEVER = np.iinfo(np.int64).min
 class LookupJoinOperator(Operator):
     """Asks once for all keys of a batch that it does not know. What rows do passes on, and so does their order.
 
-    What it has found is not in snapshots: a job that goes on after a failure asks again.
+    What it has found is not in snapshots: a job that goes on after a failure asks again. While it waits to ask for keys
+    once more that had no rows, no other rows and no barrier come.
     """
 
     def __init__(self, factory: LookupJoinFactory) -> None:
@@ -39,6 +40,9 @@ class LookupJoinOperator(Operator):
         self._table_keys = [pair[1] for pair in factory.keys]
         self._reader = factory.table.reader([right.names[each] for each in self._table_keys], right.names)
         self._inputs = (left, right)
+        self._retries, self._retry_delay_ms = 0, Millis(0)
+        if isinstance(factory, RetriedLookupJoinFactory):
+            self._retries, self._retry_delay_ms = factory.retries, factory.retry_delay_ms
         self._forget()
 
     def _forget(self) -> None:
@@ -120,11 +124,29 @@ class LookupJoinOperator(Operator):
             self._store.compact()
             firsts = np.zeros(len(self._index), np.int64)
             firsts[keys[::-1]] = np.arange(len(keys))[::-1]
-            found = self._read(take(columns, from_numpy(firsts[asked])))
-            self._store.add(self._index.ids(self._keys_of(found)), found)
-            self._know(len(self._index))
-            self._asked_at[asked] = now
+            missing = self._ask(columns, asked, firsts)
+            for _ in range(self._retries):
+                if not len(missing):
+                    break
+                self._wait()
+                missing = self._ask(columns, missing, firsts)
+            self._asked_at[asked] = self.context.clock.now_ms()
         return keys
+
+    def _ask(self, columns: pa.RecordBatch, asked: Ids, firsts: Ids) -> Ids:
+        """Puts the rows of keys into the store; gives the keys that have none."""
+        found = self._read(take(columns, from_numpy(firsts[asked])))
+        keys = self._index.ids(self._keys_of(found))
+        self._store.add(keys, found)
+        self._know(len(self._index))
+        return np.setdiff1d(asked, keys)
+
+    def _wait(self) -> None:
+        """Waits until the table is asked again. Mails of this operator, and of those behind it, run meanwhile."""
+        is_over: list[None] = []
+        self.context.call_later(self._retry_delay_ms, lambda: is_over.append(None), "a table is asked again")
+        while not is_over:
+            self.context.yield_to_mailbox()
 
     @property
     def _names(self) -> list[str]:

@@ -12,11 +12,11 @@ from actors.columns.take import take
 from actors.keys.index import Ids
 from actors.operators.contract.operator import OperatorContext, Output
 from actors.operators.tables.changes import Flags, Kinds, changed_rows, differ
+from actors.operators.tables.gathering import GatheringOperator
 from actors.operators.tables.joins.candidates import Partners, any_null, most_pairs
 from actors.operators.tables.joins.conditions import JoinCondition
 from actors.operators.tables.joins.results import JoinResults
 from actors.operators.tables.joins.side import IS_GIVEN, MATCHES, Changed, JoinSide
-from actors.operators.tables.operator import TableOperator
 from actors.operators.tables.rows.row_store import RowStore
 from actors.state.snapshots.snapshot import RestoredState
 from flinkray.batches.numpy_arrays import from_numpy
@@ -27,7 +27,7 @@ _STATES = ("left", "right")
 _PADDED = {"LEFT": (True, False), "RIGHT": (False, True), "FULL": (True, True)}
 
 
-class RegularJoinOperator(TableOperator[RegularJoinFactory]):
+class RegularJoinOperator(GatheringOperator[RegularJoinFactory]):
     """Keeps the rows of both inputs, and joins what a batch changes of the one with what there is of the other.
 
     Results of a batch come in this order: pairs that go, pairs of rows that are replaced, pairs that come. A padded row

@@ -11,7 +11,8 @@ from actors.columns.ordering import distinct, order_by
 from actors.columns.take import take
 from actors.keys.index import Ids
 from actors.operators.tables.changes import Flags, Kinds, changed_rows, differ
-from actors.operators.tables.operator import WRITTEN, TableOperator
+from actors.operators.tables.gathering import GatheringOperator
+from actors.operators.tables.operator import WRITTEN
 from actors.operators.tables.rows.row_store import Numbers, RowStore
 from flinkray.batches.numpy_arrays import as_numpy, from_numpy
 from flinkray.transformations.table_factories import DeduplicateFactory
@@ -21,7 +22,7 @@ _STATE = "rows"
 _NEVER = np.iinfo(np.int64).min
 
 
-class DeduplicateOperator(TableOperator[DeduplicateFactory]):
+class DeduplicateOperator(GatheringOperator[DeduplicateFactory]):
     """Takes inserts. Of rows with the same time the first one to arrive is the first, and the last one the last."""
 
     def __init__(self, factory: DeduplicateFactory) -> None:

@@ -11,19 +11,22 @@ from actors.columns.ordering import differs_from_previous, order_by
 from actors.columns.take import take
 from actors.keys.index import Ids
 from actors.operators.tables.changes import Kinds, changed_rows, differ, weights_of
-from actors.operators.tables.operator import WRITTEN, TableOperator
+from actors.operators.tables.gathering import GatheringOperator
+from actors.operators.tables.operator import WRITTEN
 from actors.operators.tables.rows.row_store import Numbers, RowStore
 from flinkray.batches.numpy_arrays import from_numpy
 from flinkray.transformations.table_factories import NormalizeFactory
+from flinkray.types.rows import RowKind
 
 _STATE = "rows"
 
 
-class NormalizeOperator(TableOperator[NormalizeFactory]):
+class NormalizeOperator(GatheringOperator[NormalizeFactory]):
     """Keeps the last row of each key. An update to an equal row gives nothing, nor does a deletion of a row that is not
     there.
 
-    Of a batch the last change of each key counts.
+    Of a batch the last change of each key counts. What a row was, where that comes, is left out: it may come again,
+    long after the row has become another one.
     """
 
     def __init__(self, factory: NormalizeFactory) -> None:
@@ -32,6 +35,11 @@ class NormalizeOperator(TableOperator[NormalizeFactory]):
 
     def process_rows(self, rows: pa.RecordBatch, keys: Ids, kinds: Kinds | None, input_index: int) -> None:
         self.expire()
+        if kinds is not None and self.factory.takes[0].before:
+            says = np.flatnonzero(kinds != RowKind.UPDATE_BEFORE.value)
+            rows, keys, kinds = take(rows, from_numpy(says)), keys[says], kinds[says]
+            if not len(keys):
+                return
         last = _last_of_each(keys)
         keys, after, has = keys[last], take(rows, from_numpy(last)), weights_of(kinds, rows.num_rows)[last] > 0
         places, slots = self._store.of_keys(keys)

@@ -113,6 +113,13 @@ def test_the_rows_that_are_shown_are_those_that_there_are(seed: int) -> None:
     assert len(shown) == sum(fold(changes).values())
 
 
+def test_of_more_rows_than_are_kept_those_that_changed_last_are_shown() -> None:
+    shown = RowsNow(2)
+    for kind, row in [(0, ("a",)), (0, ("b",)), (1, ("a",)), (2, ("c",)), (0, ("d",)), (3, ("b",))]:
+        shown.add(kind, row)
+    assert shown.rows(10) == [("c",), ("d",)]
+
+
 def test_enter_carries_out_a_whole_statement_and_else_begins_a_line(tmp_path: Path) -> None:
     history = tmp_path / "some" / "history"
     with create_pipe_input() as keys:

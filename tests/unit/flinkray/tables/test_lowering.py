@@ -309,6 +309,7 @@ def test_hints_say_how_long_the_state_of_each_table_is_kept() -> None:
             "STATE_TTL of 'o': cannot read 'long' as a duration; write for example '500 ms', '10 s', '5 min', '1 h'",
         ),
         ("STATE_TTL(o)", "STATE_TTL takes a table and a duration, 'orders' = '1 d', not 'o'"),
+        ("OPTIONS('a' = 'b')", "OPTIONS stands behind the name of its table, not behind SELECT"),
         ("BROADCAST(other)", "BROADCAST names 'other', which is no table in FROM; tables: o, orders"),
     ],
 )

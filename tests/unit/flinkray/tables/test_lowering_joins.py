@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from flinkray.connectors.lookup import LookupReader, LookupTable
+from flinkray.errors import SqlValidationError
 from flinkray.tables.binding.binder import bind_query, execute_ddl
 from flinkray.tables.catalog import DEFAULT_CATALOG, DEFAULT_DATABASE, Catalog
 from flinkray.tables.lowering.contract import TableOptions, Unexecutable
@@ -18,6 +19,7 @@ from flinkray.transformations.operator_factories import DropFactory, OperatorFac
 from flinkray.transformations.table_join_factories import (
     LookupJoinFactory,
     RegularJoinFactory,
+    RetriedLookupJoinFactory,
     TableIntervalJoinFactory,
     TemporalJoinFactory,
 )
@@ -43,7 +45,7 @@ class _Lowering(PlanLowering):
         return self.of(plan.input, before) if isinstance(plan, WatermarkAssigner) else super().lowered(plan, before)
 
 
-def factory_of(sql: str) -> OperatorFactory:
+def factory_of(sql: str, hint: str = "") -> OperatorFactory:
     catalog = Catalog()
     for each in TABLES.values():
         execute_ddl(catalog, each)
@@ -53,7 +55,7 @@ def factory_of(sql: str) -> OperatorFactory:
     }
     lookups = {(DEFAULT_CATALOG, DEFAULT_DATABASE, "u"): Asked()}
     lowering = _Lowering(streams, TableOptions(state_ttl_ms=Millis(5)), lookups)
-    (join,) = lowering.of(optimized(bind_query(catalog, f"SELECT n FROM t {sql}"))).inputs
+    (join,) = lowering.of(optimized(bind_query(catalog, f"SELECT {hint} n FROM t {sql}"))).inputs
     assert isinstance(join, PhysicalTransformation)
     assert join.factory is not None
     return join.factory
@@ -105,3 +107,42 @@ def test_what_cannot_be_joined_says_why(sql: str, reason: str) -> None:
     with pytest.raises(Unexecutable) as caught:
         factory_of(sql)
     assert reason in caught.value.reason
+
+
+LOOKED_UP = "JOIN u FOR SYSTEM_TIME AS OF t.p ON t.k = u.k"
+RETRY = "'retry-predicate'='lookup_miss', 'retry-strategy'='fixed_delay', 'fixed-delay'='10s', 'max-attempts'='3'"
+
+
+def test_a_hint_says_how_a_table_is_asked_again(caplog: pytest.LogCaptureFixture) -> None:
+    made = factory_of(LOOKED_UP, f"/*+ LOOKUP('table'='u', {RETRY}) */")
+    assert isinstance(made, RetriedLookupJoinFactory)
+    assert (made.retry_delay_ms, made.retries, made.kind, made.yields_to_mailbox) == (10_000, 3, "INNER", True)
+    aliased = factory_of("JOIN u FOR SYSTEM_TIME AS OF t.p AS w ON t.k = w.k", f"/*+ LOOKUP('table'='w', {RETRY}) */")
+    assert isinstance(aliased, RetriedLookupJoinFactory)
+    assert caplog.messages == []
+    ways = "'async'='true', 'output-mode'='allow_unordered', 'capacity'='5', 'timeout'='1 min'"
+    assert type(factory_of(LOOKED_UP, f"/*+ LOOKUP('table'='u', {ways}) */")) is LookupJoinFactory
+    why = "a table is asked once for all keys of a batch, and rows stay in order"
+    names = ("async", "output-mode", "capacity", "timeout")
+    assert caplog.messages == [f"{name!r} of the hint LOOKUP has no effect: {why}" for name in names]
+
+
+def test_wrong_hints_of_lookups_are_refused() -> None:
+    cases = {
+        "'async'='true'": "LOOKUP needs the name of the table that is asked",
+        "u": "LOOKUP takes 'table' = 'customers' and other options, not 'u'",
+        "'table'='u', 'retries'='3'": "LOOKUP has no option 'retries'",
+        "'table'='u', 'max-attempt'='3'": "did you mean 'max-attempts'",
+        "'table'='u', 'max-attempts'='3'": "LOOKUP needs 'retry-predicate', too",
+        "'table'='u', 'async'='maybe'": "'async' of LOOKUP is 'maybe': expected true or false",
+        "'table'='u', 'capacity'='0'": "'capacity' of LOOKUP is '0': expected more than 0",
+        "'table'='u', 'output-mode'='any'": "expected ordered or allow_unordered",
+        f"'table'='u', {RETRY.replace('10s', 'soon')}": "'fixed-delay' of LOOKUP is 'soon'",
+        f"'table'='u', {RETRY.replace('fixed_delay', 'exponential')}": "expected fixed_delay",
+        "'table'='x'": "LOOKUP names 'x', which is no table in FROM",
+        "'table'='t'": "LOOKUP names 't', which is not joined FOR SYSTEM_TIME AS OF a processing time",
+    }
+    for options, message in cases.items():
+        with pytest.raises(SqlValidationError) as caught:
+            factory_of(LOOKED_UP, f"/*+ LOOKUP({options}) */")
+        assert message in caught.value.message, options

@@ -6,13 +6,15 @@ import re
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from flinkray.tables.binding.binder import Binder
 from flinkray.tables.catalog import DEFAULT_CATALOG, DEFAULT_DATABASE, Catalog
-from flinkray.tables.lowering.contract import TableOptions, Unexecutable
+from flinkray.tables.lowering.contract import SinkOptions, TableOptions, Unexecutable
 from flinkray.tables.lowering.lowering import PlanLowering
-from flinkray.tables.lowering.ranks import for_upserts
+from flinkray.tables.lowering.sinks import by_key, for_upserts
 from flinkray.tables.plans.expressions import Column, Constant, Plan
+from flinkray.tables.plans.nodes import Scan
 from flinkray.tables.plans.rules.order import optimized
 from flinkray.tables.plans.tables import Table, TableColumn
 from flinkray.tables.syntax.parsing.parser import parse_statement
@@ -21,6 +23,7 @@ from flinkray.tables.types.logical import ARRAY, BIGINT, STRING, TIMESTAMP, TIME
 from flinkray.transformations.operator_factories import DropFactory
 from flinkray.transformations.table_factories import (
     DeduplicateFactory,
+    GroupAggregateFactory,
     NormalizeFactory,
     OverFactory,
     RankFactory,
@@ -46,6 +49,9 @@ TABLES = {
     "c": Table((DEFAULT_CATALOG, DEFAULT_DATABASE, "c"), COLUMNS, primary_key=("id",), changes=ALL),
     "u": Table((DEFAULT_CATALOG, DEFAULT_DATABASE, "u"), COLUMNS, primary_key=("id",), changes=UPSERTS),
 }
+
+SINK = Table((DEFAULT_CATALOG, DEFAULT_DATABASE, "sink"), ())
+"""A table that demands nothing of its columns."""
 
 
 def plan_of(sql: str) -> Plan:
@@ -144,7 +150,7 @@ def test_rows_of_a_sink_are_kept_where_several_may_have_its_key(
     sql: str, key: list[int], materializes: bool, gives: Changes
 ) -> None:
     plan, used = plan_of(sql), lowering()
-    transformation = for_upserts(plan, key, used)
+    transformation = for_upserts(plan, key, SINK, used)
     found = factories(transformation, RankFactory)
     assert bool(found) == materializes
     if materializes:
@@ -153,6 +159,61 @@ def test_rows_of_a_sink_are_kept_where_several_may_have_its_key(
     elif gives is not INSERTS:
         (normalized,) = factories(transformation, NormalizeFactory)
         assert normalized.gives == gives
+
+
+def test_changes_that_may_come_again_are_compared_with_the_row_that_is_known() -> None:
+    used = lowering(has_duplicates=True)
+    with_connector = {name: replace(table, options=(("connector", "x"),)) for name, table in TABLES.items()}
+    (made,) = factories(used.of(Scan(with_connector["c"], (0, 1))), NormalizeFactory)
+    assert (made.takes, made.gives) == ((ALL,), ALL)
+    assert factories(used.of(Scan(with_connector["t"], (0, 1))), NormalizeFactory) == []
+    with pytest.raises(Unexecutable) as caught:
+        used.of(Scan(replace(with_connector["c"], primary_key=()), (0, 1)))
+    assert "PRIMARY KEY" in caught.value.reason
+
+
+def test_mini_batches_are_for_what_gives_fewer_changes_then_and_single_rows_for_all() -> None:
+    plan = plan_of(f"SELECT COUNT(*) FROM ({FIRST.format('name', 'u')})")
+    found = {}
+    for rows in (0, 50, 1):
+        transformation = lowering(least_rows=rows, wait_ms=Millis(9)).of(plan)
+        kinds = (GroupAggregateFactory, NormalizeFactory, RankFactory)
+        made = [factories(transformation, kind)[0] for kind in kinds]
+        found[rows] = [(each.least_rows, each.wait_ms) for each in made]
+    assert found == {0: [(0, 0)] * 3, 50: [(50, 9), (50, 9), (0, 0)], 1: [(1, 9)] * 3}
+    batch = lowering(least_rows=50, is_batch=True).of(plan)
+    assert factories(batch, GroupAggregateFactory)[0].least_rows == 0
+
+
+def test_options_say_where_rows_of_a_sink_are_kept() -> None:
+    plan = plan_of("SELECT id, name FROM u")
+    for materialize, key, materializes in (("NONE", [1], False), ("FORCE", [0], True), ("AUTO", [0], False)):
+        used = lowering(sinks=SinkOptions(materialize=materialize))
+        assert bool(factories(for_upserts(plan, key, SINK, used), RankFactory)) == materializes, materialize
+    used = lowering(sinks=SinkOptions(materialize="FORCE"))
+    inserts = for_upserts(plan_of("SELECT id, name FROM t"), [0], SINK, used)
+    assert factories(inserts, RankFactory) == []
+    refusing = lowering(sinks=SinkOptions(refuses_conflicts=True))
+    for_upserts(plan, [0], SINK, refusing)
+    with pytest.raises(Unexecutable) as caught:
+        for_upserts(plan, [1], SINK, refusing)
+    assert "require-on-conflict" in caught.value.reason
+
+
+def test_rows_go_to_subtasks_of_a_sink_by_their_primary_key() -> None:
+    rows = lowering().of(plan_of("SELECT id, name FROM t"))
+    keyed = Table(SINK.path, (), primary_key=("id",))
+    cases = [
+        (keyed, None, "AUTO", False),
+        (keyed, 3, "AUTO", True),
+        (keyed, 1, "AUTO", False),
+        (keyed, 3, "NONE", False),
+        (keyed, None, "FORCE", True),
+        (SINK, 3, "FORCE", False),
+    ]
+    assert [by_key(rows, table, parallelism, how) is not rows for table, parallelism, how, _ in cases] == [
+        is_keyed for *_, is_keyed in cases
+    ]
 
 
 def over(call: str, order: str = "ORDER BY ts") -> str:

@@ -147,6 +147,12 @@ def test_names_are_of_the_current_catalog_and_database(tables: TableEnvironment)
         ("CREATE FUNCTION f AS 'a.B'", "CREATE FUNCTION f AS 'a.B'", "LANGUAGE PYTHON"),
         ("TRUNCATE TABLE g", "TRUNCATE TABLE g", "tables are not emptied here"),
         ("EXPLAIN ESTIMATED_COST SELECT 1", "EXPLAIN ESTIMATED_COST SELECT 1", "EXPLAIN ESTIMATED_COST is not there"),
+        (
+            "WITH w AS (SELECT 1) SELECT * FROM w /*+ OPTIONS('a'='b') */",
+            "OPTIONS('a'='b')",
+            "'w' is a query; hints of a table stand where the query reads it",
+        ),
+        ("INSERT INTO g /*+ NOSUCH('a'='b') */ SELECT 1, 'a'", "g", "no hint 'NOSUCH' of a table; there is OPTIONS"),
         ("INSERT OVERWRITE g SELECT id, name FROM g", "INSERT OVERWRITE g SELECT id, name FROM g", "INSERT OVERWRITE"),
     ],
 )
@@ -231,3 +237,23 @@ def test_the_table_of_create_table_as_stays_only_where_its_job_begins(tables: Ta
     with pytest.raises(InvalidProgramError, match="no connector 'printt'; did you mean 'print'"):
         tables.execute_sql("CREATE TABLE t WITH ('connector'='printt') AS SELECT id FROM g")
     assert "t" not in names(tables, "SHOW TABLES")
+
+
+def test_options_of_jobs_and_hints_are_those_of_statements(tables: TableEnvironment) -> None:
+    done(tables, "CREATE TABLE sink (id INT) WITH ('connector'='blackhole')", "SET 'parallelism.default' = '2'")
+    insert = "EXPLAIN JSON_EXECUTION_PLAN INSERT INTO sink SELECT id FROM g"
+    assert "parallelism 2" in shown(tables, insert)
+    done(tables, "SET 'table.exec.resource.default-parallelism' = '3'")
+    assert "parallelism 3" in shown(tables, insert)
+    assert ("parallelism.default", "2") in [tuple(row) for row in tables.execute_sql("SET").collect()]
+    done(tables, "SET 'table.dynamic-table-options.enabled' = 'false'")
+    with pytest.raises(
+        SqlError, match=r"the hint OPTIONS is there, and table\.dynamic-table-options\.enabled is false"
+    ):
+        tables.execute_sql("INSERT INTO sink /*+ OPTIONS('a' = 'b') */ SELECT 1")
+    done(tables, "SET 'table.exec.mini-batch.enabled' = 'true'", "SET 'table.exec.mini-batch.size' = '5'")
+    with pytest.raises(ConfigurationError, match=r"needs table\.exec\.mini-batch\.allow-latency above 0"):
+        tables.execute_sql("SELECT 1")
+    done(tables, "SET 'flinkray.table.row-by-row' = 'true'")
+    with pytest.raises(ConfigurationError, match="are both set"):
+        tables.execute_sql("SELECT 1")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -15,9 +15,9 @@ from flinkray.errors import TypeMismatchError
 from flinkray.tables.plans.expressions import Call, Column
 from flinkray.tables.types.arrow import stored_schema
 from flinkray.tables.types.logical import BIGINT, BOOLEAN, INT, ROW, STRING
-from flinkray.transformations.table_join_factories import LookupJoinFactory
+from flinkray.transformations.table_join_factories import LookupJoinFactory, RetriedLookupJoinFactory
 from flinkray.types.changelogs import Changes
-from flinkray.types.records import Kind
+from flinkray.types.records import Kind, Millis
 from tests.support.operators import OperatorHarness
 
 LEFT = ROW(("n", INT), ("k", STRING))
@@ -129,3 +129,33 @@ def test_rows_of_other_columns_are_refused() -> None:
 
     with harness(Strange([])) as operator, pytest.raises(TypeMismatchError, match=r"asked for \['name', 'size'\]"):
         push(operator, (1, "a"))
+
+
+def test_a_table_without_rows_for_a_key_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = Rows([("b", 2)], cache_ms=1000)
+    made = RetriedLookupJoinFactory(
+        input_rows=(LEFT,),
+        rows=BOTH,
+        takes=(ALL,),
+        gives=ALL,
+        table=table,
+        table_rows=TABLE,
+        kind="LEFT",
+        keys=((1, 0),),
+        retry_delay_ms=Millis(30),
+        retries=2,
+    )
+    operator = OperatorHarness(LookupJoinOperator(made), batch_rows=2)
+    delays: list[float] = []
+
+    def call_later(delay_ms: float, mail: Callable[[], None], description: str) -> None:
+        delays.append(delay_ms)
+        if len(delays) == 2:
+            table.rows.append(("c", 3))  # it is late
+        operator.context.execute(mail, description)
+
+    monkeypatch.setattr(operator.context, "call_later", call_later)
+    assert push(operator, (1, "a"), (2, "b"), (3, "c")) == [(0, 1, None), (0, 2, 2), (0, 3, 3)]
+    assert (table.asked, delays) == ([["a", "b", "c"], ["a", "c"], ["a", "c"]], [30, 30])
+    assert push(operator, (4, "a"), (5, "c")) == [(0, 4, None), (0, 5, 3)]
+    assert len(table.asked) == 3, "what there is not is remembered, too"

@@ -66,3 +66,20 @@ def test_an_update_to_an_equal_row_gives_nothing_and_keeps_the_row_alive() -> No
         harness.advance(60)
         harness.push(changes_as_batch([(3, row)], SCHEMA))  # of a row that was forgotten
         assert len(harness.output.batches) == 1
+
+
+def test_changes_that_come_again_change_nothing() -> None:
+    first: list[Change] = [(0, ("a", 1, None)), (1, ("a", 1, None)), (2, ("a", 2, None)), (0, ("b", 5, None))]
+    again: list[Change] = [(1, ("a", 1, None)), (2, ("a", 2, None)), (3, ("b", 5, None)), (3, ("b", 5, None))]
+    made = factory(takes=(Changes(updates=True, deletes=True),))
+    with OperatorHarness(NormalizeOperator(made), keys=(ColumnKey(("k",)),)) as harness:
+        for change in [*first, *first, *again]:
+            harness.push(changes_as_batch([change], SCHEMA))
+        found = [
+            (kind, row["k"], row["n"])
+            for batch in harness.output.batches
+            for kind, row in zip(batch.row_kinds.to_pylist(), batch.data.to_pylist(), strict=True)
+        ]
+    # The first row comes again before its update does, as at the source.
+    there = [(0, "a", 1), (1, "a", 1), (2, "a", 2), (0, "b", 5), (1, "a", 2), (2, "a", 1), (1, "a", 1), (2, "a", 2)]
+    assert found == [*there, (3, "b", 5)]

@@ -1,0 +1,44 @@
+"""Options of tables in whole jobs: what is written, and how many changes come out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from flinkray.errors import JobExecutionError
+from flinkray.tables.connectors.in_memory import register_rows
+from tests.support.jobs import environment
+
+PAIRS = [("a", 1), ("b", 1), ("a", 2), ("a", 3)]
+
+
+def test_what_is_written_is_what_the_table_says_of_its_columns(tmp_path: Path) -> None:
+    tables = environment({"table.dml-sync": True}, parallelism=1).tables
+    data = register_rows([("abcd", 1), ("e", None), ("f", 2)])
+    tables.execute_sql(f"CREATE TABLE v (s STRING, n INT) WITH ('connector' = 'values', 'data-id' = '{data}')")
+    options = f"'connector' = 'filesystem', 'format' = 'csv', 'path' = '{tmp_path}'"
+    tables.execute_sql(f"CREATE TABLE w (s STRING, n INT NOT NULL) WITH ({options})")
+    insert = "INSERT INTO w SELECT s, n FROM v"
+    with pytest.raises(JobExecutionError, match="table 'w': a row has NULL in column 'n', which is NOT NULL"):
+        tables.execute_sql(insert)
+    tables.execute_sql("SET 'table.exec.sink.not-null-enforcer' = 'drop'")
+    tables.execute_sql(insert)
+    lines = [each.read_text().splitlines() for each in tmp_path.glob("part*") if each.suffix != ".pending"]
+    assert sorted(line for each in lines for line in each) == ["abcd,1", "f,2"]
+
+
+def changes(options: dict[str, object]) -> list[tuple[str, str, int]]:
+    """The changes of sums by key, of rows that come one at a time."""
+    tables = environment({"flinkray.batch.target-rows": 1, **options}, parallelism=1).tables
+    tables.create_temporary_view("pairs", tables.from_elements(PAIRS, ["k", "n"]))
+    with tables.execute_sql("SELECT k, SUM(n) AS n FROM pairs GROUP BY k").collect() as rows:
+        return [(str(row.get_row_kind()), row.k, row.n) for row in rows]
+
+
+def test_changes_are_those_of_each_row_or_of_many() -> None:
+    each = [("+I", "a", 1), ("+I", "b", 1), ("-U", "a", 1), ("+U", "a", 3), ("-U", "a", 3), ("+U", "a", 6)]
+    together = {"flinkray.batch.target-rows": 100}
+    assert changes({"flinkray.table.row-by-row": True, **together}) == each
+    many = {"table.exec.mini-batch.allow-latency": "1 h", "table.exec.mini-batch.size": 1000}
+    assert sorted(changes({"table.exec.mini-batch.enabled": True, **many})) == [("+I", "a", 6), ("+I", "b", 1)]
