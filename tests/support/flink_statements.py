@@ -1,5 +1,6 @@
 """What Flink 2.3 answers to statements of tests/data/sql.
 
+`flink_changes.sql` has queries of which `flink_changes.json` has all changes in their order.
 `flink_statements.sql` has those in the shapes of its SQL pages, with `flink_answers.json`, and `flink_suites.sql` those
 in the shapes of its test suites, with `flink_suites_answers.json`. The answer of a query is the rows that are left in
 the end, that of another statement its rows in their order. Statements that write rows have none; nor has one that Flink
@@ -25,6 +26,7 @@ from typing import Any
 
 DATA = Path(__file__).resolve().parent.parent / "data" / "sql"
 ANSWERS = {"flink_statements.sql": DATA / "flink_answers.json", "flink_suites.sql": DATA / "flink_suites_answers.json"}
+CHANGES = DATA / "flink_changes.json"
 
 
 def named_statements(file: str) -> dict[str, str]:
@@ -69,6 +71,10 @@ def value_text(value: Any) -> Any:
     return value
 
 
+def change_text(kind: object, row: Iterable[Any]) -> str:
+    return f"{kind} {row_text(row)}"
+
+
 def row_text(row: Iterable[Any]) -> str:
     return json.dumps([value_text(each) for each in row], ensure_ascii=False)
 
@@ -91,6 +97,7 @@ def _ask() -> None:
         environment.get_config().set(key, value)
     for file in ANSWERS:
         _ask_all(environment, file)
+    _ask_changes(environment)
 
 
 def _ask_all(environment: Any, file: str) -> None:
@@ -112,6 +119,16 @@ def _ask_all(environment: Any, file: str) -> None:
         except Exception as error:
             print(f"-- {name}: {error}", file=sys.stderr)
     answers.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n")
+
+
+def _ask_changes(environment: Any) -> None:
+    found: dict[str, list[str]] = {}
+    for name, sql in flink_statements(Path(tempfile.mkdtemp()), "flink_changes.sql").items():
+        result = environment.execute_sql(sql)
+        if is_query(sql):
+            with result.collect() as rows:
+                found[name] = [change_text(row.get_row_kind(), row) for row in rows]
+    CHANGES.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n")
 
 
 if __name__ == "__main__":

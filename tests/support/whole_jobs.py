@@ -46,8 +46,13 @@ def in_order(stream: DataStream) -> list[Any]:
 
 
 def rows_of(env: StreamExecutionEnvironment, streams: Mapping[str, DataStream]) -> dict[str, list[Any]]:
-    """What several streams of one program give, each sorted as by `rows`. All are taken at the same time: a stream of
-    which nobody takes rows holds back the sources that it shares with others."""
+    """What several streams of one program give, each sorted as by `rows`."""
+    return {name: sorted(values, key=repr) for name, values in rows_in_order(env, streams).items()}
+
+
+def rows_in_order(env: StreamExecutionEnvironment, streams: Mapping[str, DataStream]) -> dict[str, list[Any]]:
+    """What several streams of one program give. All are taken at the same time: a stream of which nobody takes rows
+    holds back the sources that it shares with others."""
     for name, stream in streams.items():
         stream.sink_to(CollectSink(name))
     client = env.execute_async()
@@ -61,7 +66,7 @@ def rows_of(env: StreamExecutionEnvironment, streams: Mapping[str, DataStream]) 
         client.result(timeout=30)
     finally:
         client.close()
-    return {name: sorted(values, key=repr) for name, values in found.items()}
+    return found
 
 
 def timed(env: StreamExecutionEnvironment, *events: tuple[Any, ...], names: tuple[str, ...]) -> DataStream:
