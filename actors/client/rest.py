@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from actors.client.cluster import is_job_cluster
 from actors.protocol.client_requests import GetRestUrl
 from actors.protocol.ports import Address, EndpointSpec, Host
 from flinkray.config.configuration import Configuration
@@ -15,6 +16,7 @@ from flinkray.errors import FlinkrayError
 
 if TYPE_CHECKING:  # a job without a server starts sooner without it
     from actors.rest.asking.masters import Clusters
+    from actors.rest.programs.running import ProgramHost
 
 # Its process is started first.
 _START_TIMEOUT_MS = 120_000.0
@@ -58,7 +60,7 @@ def start_rest(host: Host, cluster_id: str, configuration: Configuration, *, in_
         EndpointSpec(
             address,
             "actors.hosts.ray.rest:RestEndpoint",
-            (cluster_id, configuration),
+            (cluster_id, configuration, not is_job_cluster(cluster_id)),
             display_name=f"RestServer({cluster_id})",
             restarts=True,
         )
@@ -98,12 +100,21 @@ def attach(configuration: Configuration, cluster_id: str | None) -> Rest:
     from actors.hosts.ray.sessions import connect_to_running_ray
 
     connect_to_running_ray()
-    return _in_this_process(configuration, RayClusters(cluster_id))
+    return _in_this_process(configuration, RayClusters(cluster_id), _program_host(cluster_id))
 
 
-def _in_this_process(configuration: Configuration, clusters: Clusters) -> Rest:
+def _program_host(cluster_id: str | None) -> ProgramHost | None:
+    """What runs uploaded programs where such a server looks; None: nothing, as it looks at a single job."""
+    from actors.hosts.ray.jobs.submission import RayJobHost, own_cluster_settings, session_settings
+
+    if cluster_id is None:
+        return RayJobHost(own_cluster_settings())
+    return None if is_job_cluster(cluster_id) else RayJobHost(session_settings(cluster_id))
+
+
+def _in_this_process(configuration: Configuration, clusters: Clusters, program_host: ProgramHost | None = None) -> Rest:
     from actors.checkpoints.storage.disposal import dispose_savepoint
     from actors.rest.starting import start_server, url_of
 
-    server = start_server(configuration, clusters, dispose_savepoint)
+    server = start_server(configuration, clusters, dispose_savepoint, program_host)
     return Rest(url_of(server, configuration), server.close)

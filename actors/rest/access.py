@@ -12,6 +12,9 @@ from msgspec import Struct
 
 from actors.rest.asking.refusals import Refusal
 
+JSON = "application/json"
+FORM = "multipart/form-data"
+
 _SIMPLE = ("GET", "HEAD", "POST")
 """The methods that a page of another origin can use without asking first, which browsers call simple."""
 
@@ -33,10 +36,13 @@ class Access(Struct, frozen=True):
     names: frozenset[str] = frozenset()
     """Further names of this server that a request may give, where there is no token."""
 
-    def check(self, method: str, headers: Mapping[str, str], *, is_write: bool, has_body: bool) -> None:
+    def check(
+        self, method: str, headers: Mapping[str, str], *, is_write: bool, has_body: bool, kind: str = JSON
+    ) -> None:
         """
         Args:
             headers: with their names in small letters.
+            kind: the type that a body has to have.
 
         Raises:
             Refusal: it may not; says what is missing.
@@ -47,7 +53,7 @@ class Access(Struct, frozen=True):
             self._check_token(headers)
         if is_write:
             _check_origin(method, headers)
-            _check_type(method, headers, has_body)
+            _check_type(method, headers, has_body, kind)
 
     def check_page(self, headers: Mapping[str, str]) -> None:
         """As `check` for files of the page, which tell nothing of the cluster: anybody gets the form for the token.
@@ -111,7 +117,7 @@ def _check_origin(method: str, headers: Mapping[str, str]) -> None:
         raise Refusal(403, f"a page of {origin!r} may not change anything here")
     if method == "GET" and site != "same-origin":
         # A link or an image could ask for it as well; browsers say of those where they come from, or nothing.
-        raise Refusal(403, "GET changes something here only for a page of this server; use PATCH")
+        raise Refusal(403, "GET changes something here only for a page of this server; use PATCH or POST")
 
 
 def _place_of(origin: str) -> str:
@@ -121,9 +127,10 @@ def _place_of(origin: str) -> str:
         return ""
 
 
-def _check_type(method: str, headers: Mapping[str, str], has_body: bool) -> None:
-    """What a page of another site can send without asking first is no JSON."""
+def _check_type(method: str, headers: Mapping[str, str], has_body: bool, wanted: str) -> None:
+    """What a page of another site can send without asking first is no JSON; a form it can, where its browser says from
+    which page."""
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
     is_needed = has_body or (method in _SIMPLE and method != "GET")
-    if is_needed and kind != "application/json":
-        raise Refusal(415, f"Content-Type has to be application/json, not {kind or 'missing'}")
+    if is_needed and kind != wanted:
+        raise Refusal(415, f"Content-Type has to be {wanted}, not {kind or 'missing'}")

@@ -12,6 +12,8 @@ from functools import partial
 from importlib import import_module
 from typing import Any, Protocol
 
+from msgspec.structs import replace
+
 from actors.rest.service import LARGEST_BODY, Request, Response, refused
 from actors.rest.tls import Tls
 from actors.rest.tls_site import TlsSite
@@ -25,6 +27,7 @@ _THREADS = 8
 
 # A client that promises a body and does not send it must not keep its connection for ever.
 _BODY_TIMEOUT_S = 30.0
+_UPLOAD_TIMEOUT_S = 600.0
 
 _START_TIMEOUT_S = 30.0
 _STOP_TIMEOUT_S = 5.0
@@ -40,6 +43,9 @@ _HEADERS = {
 
 class Answers(Protocol):
     """What answers requests, on any thread."""
+
+    def largest_body(self, request: Request) -> int:
+        """How many bytes of the body that follows are read, and one piece more; at once, and never raises."""
 
     def answer(self, request: Request) -> Response:
         """Never raises."""
@@ -143,20 +149,22 @@ class RestServer:
         raise ConfigurationError(f"the REST server cannot listen on {self._address}, port {tried}: {failure}")
 
     async def _handle(self, request: Any) -> Any:
-        try:
-            body = await _body_of(request)
-        except TimeoutError:
-            return self._response(refused(408, f"the body did not come within {_BODY_TIMEOUT_S:.0f} s"))
-        except self._web.RequestPayloadError as error:
-            return self._response(refused(400, f"the body cannot be read: {error}"))
         asked = Request(
             method=request.method,
             path=request.rel_url.raw_path,
             query=request.rel_url.raw_query_string,
             headers={name.lower(): value for name, value in request.headers.items()},
-            body=body,
             scheme=request.scheme,
         )
+        most = self._service.largest_body(asked)
+        seconds = _BODY_TIMEOUT_S if most == LARGEST_BODY else _UPLOAD_TIMEOUT_S
+        try:
+            body = await _body_of(request, most, seconds)
+        except TimeoutError:
+            return self._response(refused(408, f"the body did not come within {seconds:.0f} s"))
+        except self._web.RequestPayloadError as error:
+            return self._response(refused(400, f"the body cannot be read: {error}"))
+        asked = replace(asked, body=body)
         return self._response(await self._loop.run_in_executor(self._pool, partial(self._service.answer, asked)))
 
     def _response(self, answer: Response) -> Any:
@@ -178,14 +186,14 @@ def _http_log() -> logging.Logger:
     return found
 
 
-async def _body_of(request: Any) -> bytes:
-    """The body; of one that is too large as much as shows that.
+async def _body_of(request: Any, most: int, seconds: float) -> bytes:
+    """The body; of one that is larger than `most` bytes as much as shows that.
 
     Raises:
         TimeoutError: not all of it comes in time.
     """
-    body = b""
-    async with asyncio.timeout(_BODY_TIMEOUT_S):
-        while len(body) <= LARGEST_BODY and (piece := await request.content.read(LARGEST_BODY)):
+    body = bytearray()
+    async with asyncio.timeout(seconds):
+        while len(body) <= most and (piece := await request.content.read(LARGEST_BODY)):
             body += piece
-    return body
+    return bytes(body)

@@ -10,17 +10,18 @@ from urllib.parse import parse_qs, unquote
 import msgspec
 from msgspec import Struct
 
-from actors.rest.access import Access
+from actors.rest.access import FORM, JSON, Access
 from actors.rest.answers.encoding import encoded
 from actors.rest.asking.call import Call
 from actors.rest.asking.refusals import Refusal, refusal_of
 from actors.rest.files import page_files
+from actors.rest.programs.forms import FormFile, file_of
+from flinkray.config.rest_options import REST_MAX_CONTENT_LENGTH
 from flinkray.rest.cluster import ErrorBody
 from flinkray.rest.routes import ROUTES, TEXT, NoSuchRoute, Route, find
 
 log = logging.getLogger(__name__)
 
-JSON = "application/json"
 PLAIN = "text/plain"
 
 # What changes something is described in some bytes; more is no request.
@@ -54,16 +55,29 @@ class Service:
 
     Args:
         handlers: objects with a method for each route; the first that has it answers.
+        largest_upload: how many bytes a form with a file may have.
     """
 
-    def __init__(self, handlers: Sequence[object], access: Access) -> None:
+    def __init__(self, handlers: Sequence[object], access: Access, largest_upload: int = 0) -> None:
         self._access = access
+        self._largest_upload = largest_upload
         self._handlers: dict[str, Callable[[Call], Any]] = {}
         for route in ROUTES:
             found = next(filter(None, (getattr(each, route.handler, None) for each in handlers)), None)
             if found is None:
                 raise TypeError(f"nothing answers {route.method} {route.path}: there is no {route.handler}")
             self._handlers[route.handler] = found
+
+    def largest_body(self, request: Request) -> int:
+        """How many bytes of a body are worth reading, by what comes before it: only who may upload is read for long."""
+        try:
+            route, _ = find(request.method, request.path)
+            if route.is_upload:
+                self._check(route, request)
+                return max(LARGEST_BODY, self._largest_upload)
+        except (NoSuchRoute, Refusal):
+            pass  # which the answer says
+        return LARGEST_BODY
 
     def answer(self, request: Request) -> Response:
         """Never raises: what goes wrong is an answer, with `errors` in it."""
@@ -93,17 +107,30 @@ class Service:
             # Who may not ask is not told what is there either.
             self._access.check(method, request.headers, is_write=False, has_body=False)
             raise
-        self._access.check(method, request.headers, is_write=route.is_write, has_body=bool(request.body))
+        self._check(route, request)
         call = Call(
             parameters={name: unquote(value) for name, value in parameters.items()},
             query=_query(request.query),
-            body=_body(route, request.body),
+            body=self._form(request) if route.is_upload else _body(route, request.body),
             url=f"{request.scheme}://{request.headers.get('host', '')}",
         )
         found = self._handlers[route.handler](call)
         if route.answer is TEXT:
             return Response(route.status, found.encode("utf-8", "replace"), PLAIN)
         return Response(route.status, encoded(found))
+
+    def _check(self, route: Route, request: Request) -> None:
+        method, kind = "GET" if request.method == "HEAD" else request.method, FORM if route.is_upload else JSON
+        has_body = bool(request.body)
+        self._access.check(method, request.headers, is_write=route.is_write, has_body=has_body, kind=kind)
+
+    def _form(self, request: Request) -> FormFile | None:
+        """None: no program can be uploaded here, which the handler says."""
+        if not self._largest_upload:
+            return None
+        if len(request.body) > self._largest_upload:
+            raise Refusal(413, f"the form has more than {self._largest_upload} bytes ({REST_MAX_CONTENT_LENGTH.key})")
+        return file_of(request.headers.get("content-type", ""), request.body)
 
 
 def _query(text: str) -> Mapping[str, Sequence[str]]:

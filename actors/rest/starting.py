@@ -17,8 +17,11 @@ from actors.rest.handlers.flame_graphs import FlameGraphHandlers
 from actors.rest.handlers.jobs import JobHandlers
 from actors.rest.handlers.logs import LogHandlers
 from actors.rest.handlers.operations import OperationHandlers
+from actors.rest.handlers.programs import ProgramHandlers
 from actors.rest.handlers.task_managers import TaskManagerHandlers
 from actors.rest.handlers.vertices import VertexHandlers
+from actors.rest.programs.running import ProgramHost, Running
+from actors.rest.programs.uploads import Uploads
 from actors.rest.server import RestServer
 from actors.rest.service import Service
 from actors.rest.tls import tls_of
@@ -27,8 +30,11 @@ from flinkray.config.rest_options import (
     REST_ADDRESS,
     REST_BIND_ADDRESS,
     REST_BIND_PORT,
+    REST_MAX_CONTENT_LENGTH,
     REST_PORT,
     WEB_REFRESH_INTERVAL,
+    WEB_SUBMIT_ENABLE,
+    WEB_UPLOAD_DIR,
     ports_of,
 )
 from flinkray.errors import ConfigurationError
@@ -37,8 +43,13 @@ Dispose = Callable[[str], object]
 """Deletes the savepoint of a path or URI."""
 
 
-def start_server(configuration: Configuration, clusters: Clusters, dispose: Dispose) -> RestServer:
+def start_server(
+    configuration: Configuration, clusters: Clusters, dispose: Dispose, program_host: ProgramHost | None = None
+) -> RestServer:
     """Starts a server; it listens when this returns.
+
+    Args:
+        program_host: what runs uploaded programs, where options allow them; None: they cannot be run here.
 
     Raises:
         MissingDependencyError: aiohttp is not installed.
@@ -49,8 +60,10 @@ def start_server(configuration: Configuration, clusters: Clusters, dispose: Disp
     ports = ports_of(configuration.get(REST_BIND_PORT)) or (configuration.get(REST_PORT),)
     refresh_ms = configuration.get(WEB_REFRESH_INTERVAL)
     masters = Masters(clusters, _monotonic_ms, refresh_ms)
+    programs = _programs(configuration, program_host)
     handlers = (
-        ClusterHandlers(masters, _now_ms, version("flinkray"), refresh_ms),
+        ClusterHandlers(masters, _now_ms, version("flinkray"), refresh_ms, programs.can_run),
+        programs,
         JobHandlers(masters, _now_ms),
         OperationHandlers(masters, Disposals(dispose, _monotonic_ms)),
         VertexHandlers(masters, _now_ms),
@@ -58,11 +71,29 @@ def start_server(configuration: Configuration, clusters: Clusters, dispose: Disp
         TaskManagerHandlers(masters),
         LogHandlers(masters),
     )
-    try:
-        return RestServer(Service(handlers, access), address, ports, masters.close, tls)
-    except BaseException:
+
+    def close() -> None:
         masters.close()
+        programs.close()
+
+    largest_upload = configuration.get(REST_MAX_CONTENT_LENGTH) if programs.can_run else 0
+    try:
+        return RestServer(Service(handlers, access, largest_upload), address, ports, close, tls)
+    except BaseException:
+        close()
         raise
+
+
+def _programs(configuration: Configuration, host: ProgramHost | None) -> ProgramHandlers:
+    if not configuration.get(WEB_SUBMIT_ENABLE):
+        return ProgramHandlers(None, None, f"programs can be uploaded and run where {WEB_SUBMIT_ENABLE.key} is set")
+    if host is None:
+        why_not = (
+            "programs are run by Ray's job API, and never in the server's process: the servers of a session and of "
+            "`flinkray ui` do that, and this one is of a single job"
+        )
+        return ProgramHandlers(None, None, why_not)
+    return ProgramHandlers(Uploads(configuration.get(WEB_UPLOAD_DIR)), Running(host, _monotonic_ms))
 
 
 def access_of(configuration: Configuration, environment: Mapping[str, str]) -> Access:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from flinkray.config.option import at_least, option
-from flinkray.config.parsers import duration, text, whole_number
+from flinkray.config.parsers import duration, text, truth, whole_number
 from flinkray.types.records import Millis
 
 _LAST_PORT = 65_535
@@ -87,6 +87,28 @@ WEB_REFRESH_INTERVAL = option(
     "How often pages ask again, and for how long the REST server remembers what masters have said.",
     valid=at_least(1, "ms"),
     unit="ms",
+)
+WEB_SUBMIT_ENABLE = option(
+    "web.submit.enable",
+    truth,
+    False,
+    "Whether programs can be uploaded, run and deleted over REST, at the server of a session or of `flinkray ui`: "
+    "whoever may ask there can then run code in the Ray cluster.",
+)
+WEB_UPLOAD_DIR = option(
+    "web.upload.dir",
+    text,
+    "",
+    "The directory, on the machine of the REST server, below which uploaded programs are kept; empty: a new one, which "
+    "goes with the server.",
+)
+REST_MAX_CONTENT_LENGTH = option(
+    "rest.server.max-content-length",
+    whole_number,
+    100 * 1024 * 1024,
+    "How large a program may be that is uploaded.",
+    valid=at_least(1, "bytes"),
+    unit="bytes",
 )
 ARCHIVE_DIRECTORY = option(
     "jobmanager.archive.fs.dir",

@@ -96,13 +96,6 @@ class ErrorBody(Struct, frozen=True, kw_only=True):
     errors: list[str] = field(default_factory=list)
 
 
-class Programs(Struct, frozen=True, kw_only=True):
-    """Uploaded programs: there are none, as submitting them is off."""
-
-    address: str
-    files: list[str]
-
-
 class DataSets(Struct, frozen=True, kw_only=True, rename="camel"):
     """Cached results of the cluster: there are none."""
 

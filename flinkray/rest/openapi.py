@@ -65,6 +65,9 @@ def _operation(route: Route, schemas: Mapping[str, Any]) -> dict[str, Any]:
             "default": {"description": "Why not.", "content": error},
         },
     }
+    if route.is_upload:
+        form = {"type": "object", "properties": {"jarfile": {"type": "string", "format": "binary"}}}
+        operation["requestBody"] = {"content": {"multipart/form-data": {"schema": form}}, "required": True}
     if route.body is not None:
         body = {"application/json": {"schema": schemas[repr(route.body)]}}
         operation["requestBody"] = {"content": body, "required": False}

@@ -22,7 +22,7 @@ class SavepointRequest(Struct, frozen=True, kw_only=True, rename="kebab"):
 
     target_directory: str | None = None
     """None: the job's own (execution.checkpointing.savepoint-dir)."""
-    cancel_job: bool = False
+    cancel_job: bool | None = False
     """Stop the job once the savepoint is complete."""
     format_type: str | None = field(default=None, name="formatType")
     """CANONICAL, or nothing: there is one format."""
@@ -34,7 +34,7 @@ class StopRequest(Struct, frozen=True, kw_only=True, rename="camel"):
     """Stop a job with a savepoint."""
 
     target_directory: str | None = None
-    drain: bool = False
+    drain: bool | None = False
     """Fire all windows and timers first: the job is not to go on from there."""
     format_type: str | None = None
     trigger_id: str | None = None

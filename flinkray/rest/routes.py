@@ -9,7 +9,17 @@ from typing import Any
 
 from msgspec import Struct
 
-from flinkray.rest import checkpoints, cluster, flame_graphs, jobs, metrics, operations, task_managers, vertices
+from flinkray.rest import (
+    checkpoints,
+    cluster,
+    flame_graphs,
+    jobs,
+    metrics,
+    operations,
+    programs,
+    task_managers,
+    vertices,
+)
 
 TEXT = str
 """The answer of routes that give a file as it is."""
@@ -35,6 +45,8 @@ class Route(Struct, frozen=True):
     """Whether it changes something."""
     is_flinks: bool = True
     """Whether Flink has it."""
+    is_upload: bool = False
+    """Whether the body is a form with a file in it (multipart/form-data), and not JSON."""
 
     @property
     def parameters(self) -> tuple[str, ...]:
@@ -95,6 +107,7 @@ _SUBTASK = f"{_VERTEX}/subtasks/:subtaskindex"
 _ATTEMPT = f"{_SUBTASK}/attempts/:attempt"
 _CHECKPOINT = f"{_JOB}/checkpoints/details/:checkpointid"
 _TASK_MANAGER = "/taskmanagers/:taskmanagerid"
+_PROGRAM = "/jars/:jarid"
 
 _CLUSTER_ROUTES = (
     _get("/config", "dashboard_configuration", cluster.DashboardConfiguration, "What a dashboard asks first."),
@@ -112,9 +125,48 @@ _CLUSTER_ROUTES = (
     _get("/jobmanager/logs/:filename", "master_log_file", TEXT, "The end of one of them."),
     _get("/jobmanager/log", "master_log", TEXT, "The end of the Dispatcher's log."),
     _get("/jobmanager/stdout", "master_stdout", TEXT, "The end of what the Dispatcher has printed."),
-    _get("/jars", "programs", cluster.Programs, "Uploaded programs: always none, as submitting is off."),
     _get("/datasets", "data_sets", cluster.DataSets, "Cached results: always none."),
     _get("/openapi.json", "openapi", operations.OpenApi, "This table as OpenAPI 3.1.", is_flinks=False),
+)
+
+_RUN_QUERY = ("entry-class", "parallelism", "programArg", "program-args", "savepointPath", "allowNonRestoredState")
+
+_PROGRAM_ROUTES = (
+    _get("/jars", "programs", programs.Programs, "Uploaded programs; none unless `web.submit.enable` is set."),
+    Route(
+        "POST",
+        "/jars/upload",
+        "upload_program",
+        programs.UploadedFile,
+        "Upload a program, a `.py` or `.zip` file, as the part `jarfile` of a form.",
+        is_write=True,
+        is_upload=True,
+    ),
+    Route(
+        "POST",
+        f"{_PROGRAM}/run",
+        "run_program",
+        programs.SubmittedJob,
+        "Run it as a Ray job of its own; answered when its first job is submitted.",
+        _RUN_QUERY,
+        programs.ProgramRequest,
+        is_write=True,
+    ),
+    *(
+        Route(
+            method,
+            f"{_PROGRAM}/plan",
+            "plan_of_program",
+            jobs.JobPlan,
+            "The graph of its first job, for which the program runs in a Ray job as far as there."
+            + (" Refused unless it comes from a page of this server." if method == "GET" else ""),
+            _RUN_QUERY[:4],
+            programs.ProgramRequest if method == "POST" else None,
+            is_write=True,
+        )
+        for method in ("GET", "POST")
+    ),
+    Route("DELETE", _PROGRAM, "delete_program", operations.Nothing, "Delete an uploaded program.", is_write=True),
 )
 
 _APPLICATION_ROUTES = (
@@ -382,6 +434,7 @@ _TASK_MANAGER_ROUTES = (
 
 ROUTES: tuple[Route, ...] = (
     *_CLUSTER_ROUTES,
+    *_PROGRAM_ROUTES,
     *_APPLICATION_ROUTES,
     *_JOB_ROUTES,
     *_CHECKPOINT_ROUTES,

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import io
 import json
 import logging
-import os
+import zipfile
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from actors.client.rest import attach
 from actors.client.session import list_clusters, start_session, stop_session
-from actors.rest.starting import ray_token
 from flinkray import Configuration, DataGenSource, DiscardSink, SequenceField, WatermarkStrategy
 from tests.support.jobs import environment
 from tests.support.listening import addresses_of_port
-from tests.support.rest import RestClient
+from tests.support.rest import RestClient, token_here
 from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(180)]
@@ -43,11 +44,11 @@ def test_a_session_serves_its_jobs_as_a_server_from_outside_does_and_ends_its_ow
     url = start_session("served", Configuration({"rest.port": 0, "web.refresh-interval": "1 ms"}))
     outside = None
     # Versions of Ray differ in whether a cluster wants a token that nobody has asked for.
-    token = ray_token(os.environ) if os.environ.get("RAY_AUTH_MODE") == "token" else ""
+    token = token_here()
     session = RestClient(url, token)
     try:
         assert addresses_of_port(int(url.rpartition(":")[2])) == {"127.0.0.1"}
-        assert RestClient(url).get("/config").status == (401 if token else 200)
+        assert RestClient(url, "").get("/config").status == (401 if token else 200)
         options = {
             "flinkray.cluster-id": "served",
             "execution.checkpointing.interval": "200 ms",
@@ -98,3 +99,60 @@ def is_down(server: RestClient) -> bool:
     except OSError:
         return True
     return False
+
+
+PROGRAM = """
+import sys
+from pathlib import Path
+from helpers import doubled
+from flinkray import StreamExecutionEnvironment
+
+env = StreamExecutionEnvironment.get_execution_environment()
+print("a program speaks")
+numbers = env.from_sequence(1, 10).map(doubled)
+path = sys.argv[1]
+numbers.map(lambda value: Path(path).open("a").write(f"{value}\\n") and value).print()
+env.execute(sys.argv[2])
+"""
+
+
+def form(name: str, data: bytes) -> tuple[bytes, dict[str, str]]:
+    head = f'--part\r\nContent-Disposition: form-data; name="jarfile"; filename="{name}"\r\n\r\n'
+    return head.encode() + data + b"\r\n--part--\r\n", {"Content-Type": "multipart/form-data; boundary=part"}
+
+
+@pytest.mark.usefixtures("ray_cluster")
+def test_a_program_is_uploaded_to_a_session_and_runs_there(tmp_path: Path) -> None:
+    options = {"rest.port": 0, "web.refresh-interval": "1 ms", "web.submit.enable": True}
+    http = RestClient(start_session("takes", Configuration(options)), timeout_s=120)
+    results = tmp_path / "results"
+    try:
+        packed = io.BytesIO()
+        with zipfile.ZipFile(packed, "w") as archive:
+            archive.writestr("main.py", PROGRAM)
+            archive.writestr("helpers.py", "def doubled(value):\n    return value * 2\n")
+        for name, data in (("doubles.zip", packed.getvalue()), ("broken.py", b"raise ValueError('as it is')")):
+            assert http.send("POST", "/jars/upload", *form(name, data)).status == 200
+        programs = {each["name"]: each for each in http.get("/jars").value["files"]}
+        assert [each["name"] for each in programs["doubles.zip"]["entry"]] == ["helpers", "main"]
+        body = {"entryClass": "main", "programArgsList": [str(results), "in two; words"], "parallelism": 1}
+
+        path = f"/jars/{programs['doubles.zip']['id']}"
+        plan = http.write("POST", f"{path}/plan", body)
+        assert plan.value["plan"]["name"] == "in two; words"
+        assert not results.exists()
+        ran = http.write("POST", f"{path}/run", body)
+        assert ran.status == 200, ran.text
+        job = f"/jobs/{ran.value['jobid']}"
+        eventually(
+            lambda: http.get(f"{job}/status").value, lambda found: found == {"status": "FINISHED"}, deadline_s=60
+        )
+        assert http.get(job).value["name"] == "in two; words"
+        assert sorted(map(int, results.read_text().split())) == list(range(2, 21, 2))
+
+        failed = http.write("POST", f"/jars/{programs['broken.py']['id']}/run")
+        assert (failed.status, "ValueError: as it is" in failed.text) == (400, True)
+        assert http.write("DELETE", path).status == 200
+        assert [each["name"] for each in http.get("/jars").value["files"]] == ["broken.py"]
+    finally:
+        stop_session("takes")

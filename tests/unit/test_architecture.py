@@ -125,6 +125,7 @@ ROOMS = (
     # actors: REST; the Dispatcher has it write down what became of a job
     "actors.rest.answers",
     "actors.rest.asking",
+    "actors.rest.programs",
     "actors.rest.handlers",
     "actors.rest",
     "actors.rest.history",
@@ -187,6 +188,7 @@ ROOMS = (
     "actors.tasks",
     "actors.task_slot",
     "actors.hosts",
+    "actors.hosts.ray.jobs",
     "actors.hosts.ray",
     "actors.hosts.ray.datasets",
     "actors.hosts.simulation",

@@ -7,6 +7,7 @@ from typing import Any
 
 from actors.checkpoints.storage.disposal import dispose_savepoint
 from actors.hosts.ray.host import RayHost
+from actors.hosts.ray.jobs.submission import RayJobHost, session_settings
 from actors.logs.setting_up import LogSettings
 from actors.protocol.client_requests import GetRestUrl, ListJobs
 from actors.protocol.main_thread import MainThread, RunAsync
@@ -25,13 +26,16 @@ _RETURN_TIMEOUT_MS = 60_000.0
 class RestEndpoint(Endpoint):
     """Serves as long as the cluster has a Dispatcher; it ends with that."""
 
-    def __init__(self, context: EndpointContext, cluster_id: str, configuration: Configuration) -> None:
+    def __init__(
+        self, context: EndpointContext, cluster_id: str, configuration: Configuration, is_session: bool
+    ) -> None:
         super().__init__(context, LogSettings.of(configuration))
         self._dispatcher = Address(f"{cluster_id}/dispatcher")
         self._configuration = configuration
         self._host = RayHost(cluster_id, is_detached=True)
         self._clusters = OneCluster(cluster_id, self._host)
         self._main_thread = MainThread(context)
+        self._program_host = RayJobHost(session_settings(cluster_id)) if is_session else None
         self._server: RestServer | None = None
         self._failure: Exception | None = None
         """Why there is no server: whoever asks for it is told, and another process would not fare better."""
@@ -39,7 +43,7 @@ class RestEndpoint(Endpoint):
     def on_start(self) -> None:
         self.context.watch(self._dispatcher)
         try:
-            self._server = start_server(self._configuration, self._clusters, dispose_savepoint)
+            self._server = start_server(self._configuration, self._clusters, dispose_savepoint, self._program_host)
         except Exception as error:
             log.warning("there is no REST server: %s", error)
             self._failure = error

@@ -30,6 +30,7 @@ class ClusterHandlers:
     Args:
         version: of flinkray.
         refresh_ms: how often a page asks again.
+        can_submit: whether programs can be uploaded and run.
     """
 
     def __init__(
@@ -38,14 +39,16 @@ class ClusterHandlers:
         now_ms: Callable[[], int],
         version: str,
         refresh_ms: int,
+        can_submit: bool = False,
     ) -> None:
         self._masters = masters
         self._now_ms = now_ms
         self._version = version
         self._refresh_ms = refresh_ms
+        self._can_submit = can_submit
 
     def dashboard_configuration(self, _call: Call) -> shapes.DashboardConfiguration:
-        return configuration_of(self._version, self._refresh_ms, is_history=False)
+        return configuration_of(self._version, self._refresh_ms, can_submit=self._can_submit)
 
     def cluster_overview(self, _call: Call) -> shapes.ClusterOverview:
         overview = self._masters.overview()
@@ -82,9 +85,6 @@ class ClusterHandlers:
     def master_threads(self, _call: Call) -> shapes.ThreadDump:
         return task_managers.threads(self._masters.master_threads())
 
-    def programs(self, call: Call) -> shapes.Programs:
-        return shapes.Programs(address=call.url, files=[])
-
     def data_sets(self, _call: Call) -> shapes.DataSets:
         return shapes.DataSets(data_sets=[])
 
@@ -111,13 +111,18 @@ class ClusterHandlers:
         return JobExceptions(exception_history=ExceptionHistory(entries=[]))
 
 
-def configuration_of(version: str, refresh_ms: int, *, is_history: bool) -> shapes.DashboardConfiguration:
+def configuration_of(
+    version: str, refresh_ms: int, *, is_history: bool = False, can_submit: bool = False
+) -> shapes.DashboardConfiguration:
     """What a dashboard asks first.
 
     Args:
         is_history: of a server of jobs that have ended.
+        can_submit: programs can be uploaded and run.
     """
-    features = shapes.Features(web_submit=False, web_cancel=not is_history, web_rescale=False, web_history=is_history)
+    features = shapes.Features(
+        web_submit=can_submit, web_cancel=not is_history, web_rescale=False, web_history=is_history
+    )
     return shapes.DashboardConfiguration(
         refresh_interval=refresh_ms,
         timezone_name="Coordinated Universal Time",

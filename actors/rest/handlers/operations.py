@@ -16,6 +16,7 @@ from actors.rest.asking.call import Call
 from actors.rest.asking.disposals import Disposals
 from actors.rest.asking.masters import Masters
 from actors.rest.asking.refusals import Refusal
+from flinkray.config.options import SAVEPOINT_DIRECTORY
 from flinkray.errors import ErrorInfo
 from flinkray.execution import JobStatus
 from flinkray.rest import operations as shapes
@@ -124,6 +125,13 @@ class OperationHandlers:
             raise Refusal(400, f"formatType {request.format_type!r} is not there: there is one format, CANONICAL")
         request_id = _id_of(request.trigger_id)
         self._running(call)
+        job = self._masters.details(call.job_id())
+        if not target and job.vertices and not job.description.configuration.get(SAVEPOINT_DIRECTORY.key):
+            raise Refusal(
+                400,
+                f"the request names no directory for the savepoint, and job {job.name!r} has no "
+                f"{SAVEPOINT_DIRECTORY.key}",
+            )
         self._masters.trigger(call.job_id(), TriggerSavepoint(request_id, target or "", stop))
         return shapes.Triggered(request_id=request_id)
 

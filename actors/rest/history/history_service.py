@@ -12,7 +12,7 @@ from actors.rest.asking.refusals import Refusal
 from actors.rest.files import page_files
 from actors.rest.handlers.clusters import REVISION, configuration_of
 from actors.rest.history.archives import APPLICATIONS, JOBS, Archives
-from actors.rest.service import Request, Response
+from actors.rest.service import LARGEST_BODY, Request, Response
 from flinkray.rest.cluster import ClusterOverview, ErrorBody
 
 log = logging.getLogger(__name__)
@@ -26,6 +26,9 @@ class HistoryService:
         self._access = access
         self._version = version
         self._refresh_ms = refresh_ms
+
+    def largest_body(self, _request: Request) -> int:
+        return LARGEST_BODY
 
     def answer(self, request: Request) -> Response:
         """Never raises: what goes wrong is an answer, with `errors` in it."""

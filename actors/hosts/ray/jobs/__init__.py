@@ -1,0 +1,1 @@
+"""Ray's own jobs, which `ray job submit` starts: `submission.py` runs commands as such."""
