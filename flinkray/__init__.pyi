@@ -67,6 +67,7 @@ from .connectors.split_list import SplitListEnumerator, SplitListReader
 from .errors import (
     CheckpointError,
     ConfigurationError,
+    ConnectorError,
     FlinkrayError,
     InvalidProgramError,
     JobCanceledError,
@@ -274,6 +275,7 @@ __all__ = [
     "Configuration",
     "ConfigurationError",
     "ConnectedStreams",
+    "ConnectorError",
     "ContinuousEventTimeTrigger",
     "ContinuousProcessingTimeTrigger",
     "Count",

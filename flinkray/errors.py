@@ -10,6 +10,7 @@
     │       ├── SqlValidationError ... its names or types do not fit
     │       └── SqlUnsupportedError ... it is right, and cannot be executed yet
     ├── MissingDependencyError     something that flinkray needs is missing on this machine (Java, a package)
+    ├── ConnectorError             a system that a source or sink works with does not answer, or refuses
     ├── RecordError                a value that an operator cannot take, named with operator, subtask, field and value
     │   ├── UserFunctionError      the user's own code raised
     │   ├── TypeMismatchError      a value does not fit the stream's type
@@ -28,6 +29,7 @@ Each carries its fields, and survives pickling. `origin` says who can mend it: "
 from __future__ import annotations
 
 import difflib
+import re
 import traceback
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -156,6 +158,13 @@ class MissingDependencyError(FlinkrayError):
     is_recoverable = False
 
 
+class ConnectorError(FlinkrayError):
+    """A broker, database, store or registry does not answer, or refuses what it is asked for; names operator and place,
+    and the way out. Kafka, PostgreSQL, Redis and NATS have classes of their own below it."""
+
+    origin = "external"
+
+
 class RecordError(FlinkrayError):
     """Base of errors about one value or batch; the message begins with operator and subtask."""
 
@@ -234,9 +243,9 @@ class JobCanceledError(JobExecutionError):
 class ErrorInfo:
     """An exception on its way between processes: always picklable, whatever the exception was.
 
-    `traceback_text` is empty for errors that the user can mend: their message says where. `pickled` is the exception
-    itself where it pickles, so that the driver can raise the user's own class as cause; not if it is large, or if its
-    message holds a secret.
+    `traceback_text` is empty for errors of the user and of systems outside: their message says where. `pickled` is the
+    exception itself where it pickles, so that the driver can raise the user's own class as cause; not if it is large,
+    or if its message holds a secret.
     """
 
     type_name: str
@@ -260,12 +269,13 @@ class ErrorInfo:
         message = cut(str(error))
         if pickled is not None and (len(pickled) > _LARGEST_PICKLE or redacted(message) != message):
             pickled = None
-        # An error that the user can mend says itself where; the runtime's frames would only hide that.
-        is_user_error = isinstance(error, FlinkrayError) and error.origin == "user"
+        # What is wrong with the program or outside says itself where; frames of the runtime and of clients would only
+        # hide that.
+        says_where = isinstance(error, FlinkrayError) and error.origin != "internal"
         return ErrorInfo(
             type_name=type(error).__name__,
             message=redacted(message),
-            traceback_text="" if is_user_error else redacted(cut("".join(traceback.format_exception(error)))),
+            traceback_text="" if says_where else redacted(cut("".join(traceback.format_exception(error)))),
             pickled=pickled,
             is_recoverable=all(getattr(each, "is_recoverable", True) for each in _causes(error)),
             partition_id=next((each.partition_id for each in _causes(error) if isinstance(each, PartitionError)), None),
@@ -319,6 +329,16 @@ def operator_label(name: str, subtask: str = "") -> str:
         subtask: which of its subtasks, for example "1 of 2"; empty: the operator as a whole.
     """
     return f"operator {name!r} (subtask {subtask})" if subtask else f"operator {name!r}"
+
+
+def name_operator(error: BaseException, name: str, subtask: str = "") -> None:
+    """Puts an operator in front of the message of an error of ours that names none; see `operator_label`."""
+    message = error.args[0] if isinstance(error, FlinkrayError) and len(error.args) == 1 else None
+    if isinstance(message, str) and _OPERATOR.search(message) is None:
+        error.args = (f"{operator_label(name, subtask)}: {message}",)
+
+
+_OPERATOR = re.compile(r"\boperator ['\"]")
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

@@ -23,7 +23,7 @@ from actors.protocol.operator_events import (
 from actors.user_code.errors import NO_VALUE, is_of_user, raise_attributed, user_function_error
 from flinkray.batches.pickling import dumps
 from flinkray.connectors.source import Source, SplitEnumerator
-from flinkray.errors import CheckpointError, FlinkrayError
+from flinkray.errors import CheckpointError, FlinkrayError, name_operator
 from flinkray.persistence import loads
 from flinkray.time.watermarks import WatermarkStrategy
 from flinkray.types.records import Millis
@@ -228,6 +228,10 @@ class SourceCoordinator(OperatorCoordinator):
         except BaseException as error:
             if not is_of_user(error):
                 raise
+            if isinstance(error, FlinkrayError):
+                name_operator(error, self._operator_name, "enumerator")
+                self._context.fail_job(error)
+                return
             failure = user_function_error(self._operator_name, f"enumerator, {method}", NO_VALUE, error)
             failure.__cause__ = error
             self._context.fail_job(failure)

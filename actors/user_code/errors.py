@@ -18,7 +18,7 @@ import graphs
 from actors.operators.contract.cancellation import TaskCanceled
 from actors.operators.contract.operator import OperatorContext
 from flinkray.batches.row_codec import short_repr
-from flinkray.errors import FlinkrayError, UserFunctionError, cut
+from flinkray.errors import FlinkrayError, UserFunctionError, cut, name_operator
 
 _FRAMEWORK_DIRECTORIES = tuple(
     os.path.dirname(os.path.abspath(package.__file__)) + os.sep
@@ -97,9 +97,10 @@ def attributed(context: OperatorContext, value: Any) -> Iterator[None]:
 def raise_attributed(operator: str, subtask: str, value: Any, error: BaseException) -> NoReturn:
     """Raises the error of a user function as UserFunctionError.
 
-    Errors of flinkray itself are raised as they are, and so is what came from elsewhere while the function ran: that
-    its task is cancelled, or Ctrl-C.
+    Errors of flinkray itself are raised as they are, but that they name the operator, and so is what came from
+    elsewhere while the function ran: that its task is cancelled, or Ctrl-C.
     """
+    name_operator(error, operator, subtask)
     if isinstance(error, FlinkrayError) or not is_of_user(error):
         raise error
     raise user_function_error(operator, subtask, value, error) from error

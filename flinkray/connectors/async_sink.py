@@ -12,7 +12,7 @@ from flinkray.batches.batch import Batch
 from flinkray.connectors.request_buffer import Request, RequestBuffer, RequestLimits
 from flinkray.connectors.sink import SinkWriter, SinkWriterContext
 from flinkray.connectors.subtask import subtask_label
-from flinkray.errors import FlinkrayError
+from flinkray.errors import ConnectorError
 
 FIRST_PAUSE_MS = 100
 """How long nothing is sent after a request that failed, the first time; then twice as long for each attempt."""
@@ -106,7 +106,7 @@ class AsyncSinkWriter(SinkWriter):
 
     def _retry(self, request: Request, failed: list[int], reason: str) -> None:
         if request.attempt >= self._limits.max_attempts:
-            raise FlinkrayError(
+            raise ConnectorError(
                 f"{subtask_label(self._context)}: {len(failed)} rows could not be sent in "
                 f"{request.attempt} attempts, the last time because {reason}; see to it that the system answers, or "
                 "raise RequestLimits(max_attempts=...)"

@@ -6,6 +6,7 @@ After Flink's SourceReaderBase with a single SplitFetcher for all splits of a re
 from __future__ import annotations
 
 import threading
+import time
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
@@ -26,6 +27,8 @@ _IDLE_S = 1.0
 """How long the thread sleeps at most while there is no split to fetch of."""
 _END_S = 10.0
 """How long closing waits for the thread, which closes its connections meanwhile."""
+AWAY_S = 120.0
+"""For so long a system that does not answer is asked again; a sink of Kafka waits as long for each message."""
 
 
 class Fetched(Struct, Generic[S], frozen=True):
@@ -95,6 +98,43 @@ class PausingFetcher(SplitFetcher[S]):
 
     def pause_or_resume(self, to_pause: Sequence[str], to_resume: Sequence[str]) -> None:
         self._paused = (self._paused | set(to_pause)) - set(to_resume)
+
+
+class Patience:
+    """How often a thread asks a system again that did not answer: for `AWAY_S`, anew after each answer.
+
+    Args:
+        count: adds to a counter of the operator.
+        now_s: a clock that does not go back.
+    """
+
+    def __init__(self, count: Callable[[str], None], now_s: Callable[[], float] = time.monotonic) -> None:
+        self._count = count
+        self._now_s = now_s
+        self._since: float | None = None
+
+    def answered(self) -> None:
+        """The system is there."""
+        self._since = None
+
+    def asks_again(self) -> bool:
+        """Whether to ask again after a failure, which is counted as `reads_retried`; no: it has been long enough."""
+        now = self._now_s()
+        self._since = now if self._since is None else self._since
+        if now - self._since >= AWAY_S:
+            return False
+        self._count("reads_retried")
+        return True
+
+
+def few(places: Iterable[str]) -> str:
+    """What a reader stands at, for errors: the first of many."""
+    listed = list(places)
+    more = f" and {len(listed) - _SHOWN} more" if len(listed) > _SHOWN else ""
+    return ", ".join(listed[:_SHOWN]) + more
+
+
+_SHOWN = 3
 
 
 class FetchingReader(SourceReader, Generic[S]):

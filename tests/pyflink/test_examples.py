@@ -4,67 +4,29 @@ from __future__ import annotations
 
 import collections
 import json
-import os
 import re
 import subprocess
 import sys
-import threading
-import zipfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.support.pyflink import EXAMPLES, VERSION, comparable, expected, with_our_imports
+from tests.support.pyflink import EXAMPLES, comparable, expected
+from tests.support.pyflink_wheel import DEADLINE, QUIETLY, environ, first_lines, loaded_examples
 
 pytestmark = pytest.mark.pyflink
-
-DEADLINE = 60.0
-"""Seconds that an example may take."""
-_FOLDERS = {"pyflink/examples/datastream/": "", "pyflink/examples/table/": "table/"}
-"""The folders of the examples in the wheel, and here."""
-_QUIETLY = (
-    "import logging, runpy, sys\n"
-    # The examples have logging write to standard output, in whose place PyFlink's JVM writes a file.
-    "[logging.getLogger(name).setLevel(logging.WARNING) for name in ('actors', 'flinkray', 'graphs')]\n"
-    "sys.argv = sys.argv[1:]\n"
-    "runpy.run_path(sys.argv[0], run_name='__main__')\n"
-)
 
 
 @pytest.fixture(scope="module")
 def examples(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The examples with our imports."""
-    directory = tmp_path_factory.mktemp("wheel")
-    wanted = f"apache-flink=={VERSION}"
-    download = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", wanted, "--dest", str(directory)]
-    # The examples are the same in the wheels for all platforms, but pip looks for one that suits this Python.
-    fetched = subprocess.run(
-        [*download, "--only-binary=:all:", "--python-version", "3.11"], capture_output=True, text=True, timeout=100
-    )
-    if fetched.returncode:
-        pytest.skip(f"{wanted} cannot be downloaded: {fetched.stderr.strip()[-300:]}")
-    (wheel,) = directory.glob("*.whl")
-    scratch = tmp_path_factory.mktemp("examples")
-    with zipfile.ZipFile(wheel) as archive:
-        for name in archive.namelist():
-            for folder, here in _FOLDERS.items():
-                if name.startswith(folder) and name.endswith(".py"):
-                    copy = scratch / here / name.removeprefix(folder)
-                    copy.parent.mkdir(exist_ok=True, parents=True)
-                    copy.write_text(with_our_imports(archive.read(name).decode()), encoding="utf-8")
-    return scratch
-
-
-def environ() -> dict[str, str]:
-    settings = {"FLINKRAY_EXECUTION_TARGET": "local", "FLINKRAY_PARALLELISM_DEFAULT": "2"}
-    return {key: value for key, value in os.environ.items() if not key.startswith("FLINKRAY_")} | settings
+    return loaded_examples(tmp_path_factory.mktemp("wheel"), tmp_path_factory.mktemp("examples"))
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_an_example_prints_what_pyflink_prints(examples: Path, name: str) -> None:
     run = subprocess.run(
-        [sys.executable, "-c", _QUIETLY, str(examples / f"{name}.py")],
+        [sys.executable, "-c", QUIETLY, str(examples / f"{name}.py")],
         env=environ(), capture_output=True, text=True, timeout=DEADLINE,
     )  # fmt: skip
     assert run.returncode == 0, run.stderr
@@ -91,31 +53,11 @@ def test_an_example_prints_what_pyflink_prints(examples: Path, name: str) -> Non
 )
 def test_an_example_of_tables_prints_what_it_computes(examples: Path, name: str, line: str) -> None:
     run = subprocess.run(
-        [sys.executable, "-c", _QUIETLY, str(examples / "table" / f"{name}.py")],
+        [sys.executable, "-c", QUIETLY, str(examples / "table" / f"{name}.py")],
         env=environ(), capture_output=True, text=True, timeout=DEADLINE,
     )  # fmt: skip
     assert run.returncode == 0, run.stderr
     assert any(re.fullmatch(rf"(\d+> )?{line}", each) for each in run.stdout.splitlines()), run.stdout
-
-
-def first_lines(program: Path, count: int) -> list[str]:
-    """What a program that never ends prints first."""
-    process = subprocess.Popen(
-        [sys.executable, "-c", _QUIETLY, str(program)], env=environ(), stdout=subprocess.PIPE, text=True
-    )
-    end = threading.Timer(DEADLINE, process.kill)  # then there are no further lines
-    end.start()
-    try:
-        assert process.stdout is not None
-        return [line.rstrip("\n") for line, _ in zip(_results(process.stdout), range(count), strict=False)]
-    finally:
-        end.cancel()
-        process.kill()
-        process.communicate()
-
-
-def _results(lines: Iterator[str]) -> Iterator[str]:
-    return (line for line in lines if "> " in line)
 
 
 def test_the_streaming_word_count_counts_each_word_from_one(examples: Path) -> None:

@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import textwrap
-import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -29,6 +28,7 @@ from flinkray.connectors.kafka.transactions.transactional_ids import transaction
 from flinkray.testing import Crash, ScriptedSource
 from tests.servers.test_kafka_source import environment
 from tests.support.api import FakeSubtaskContext
+from tests.support.gated_source import TARGET_ROWS, GatedSource
 from tests.support.servers.kafka import KafkaBroker
 from tests.support.waiting import eventually
 
@@ -156,19 +156,16 @@ def test_a_job_that_fails_and_starts_again_writes_each_row_once(
 
 def test_a_broker_that_dies_before_commits_is_waited_for(kafka: KafkaBroker, tmp_path: Path) -> None:
     topic = kafka.create_topic()
-    env = environment(1, **{"execution.checkpointing.dir": str(tmp_path)})
+    env = environment(1, **{"execution.checkpointing.dir": str(tmp_path), **TARGET_ROWS})
     env.enable_checkpointing(100)
     env.set_restart_strategy(RestartStrategies.fixed_delay_restart(20, 500))
-
-    def slow(value: str) -> str:
-        time.sleep(0.02)
-        return value
-
-    env.from_collection(list(map(str, range(ROWS)))).map(slow).sink_to(sink(kafka, topic))
+    source = GatedSource(list(map(str, range(ROWS))), tmp_path / "gate")
+    env.from_source(source, WatermarkStrategy.no_watermarks(), "rows").sink_to(sink(kafka, topic))
     client = env.execute_async("write")
     eventually(client.status, lambda status: status is JobStatus.RUNNING)
     eventually(lambda: len(kafka.read(topic, 0)) > 0, deadline_s=30)
     kafka.stop(signal.SIGKILL)
+    (tmp_path / "gate").touch()
     kafka.restart()  # takes seconds, in which nobody answers
     client.result(120)
     assert Counter(committed(kafka, topic, ROWS)) == Counter(map(str, range(ROWS)))

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,6 +26,7 @@ from flinkray.pyflink.datastream.connectors.kafka_properties import client_prope
 from flinkray.pyflink.datastream.formats.avro import AvroRowDeserializationSchema, AvroRowSerializationSchema
 from flinkray.pyflink.datastream.formats.csv import CsvRowDeserializationSchema, CsvRowSerializationSchema
 from flinkray.pyflink.datastream.formats.json import JsonRowDeserializationSchema, JsonRowSerializationSchema
+from tests.support.pyflink_wheel import DEADLINE, QUIETLY, environ, first_lines, loaded_examples
 from tests.support.servers.kafka import KafkaBroker
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(180)]
@@ -185,3 +189,48 @@ def test_properties_of_java_are_said_to_the_client() -> None:
 def test_what_is_missing_is_said_when_it_is_built(build: Any, message: str) -> None:
     with pytest.raises(InvalidProgramError, match=message):
         build()
+
+
+EXAMPLES_OF_THE_WHEEL = {
+    "kafka_avro_format": ("test_avro_topic", 7, "+I[1, hi]"),
+    "kafka_bytearray_format": ("test_bytearray_topic", 3, '{"id": 1, "country": "USA"}'),
+    "kafka_csv_format": ("test_csv_topic", 7, "+I[1, hi]"),
+    "kafka_json_format": ("test_json_topic", 7, "+I[1, hi]"),
+}
+"""Programs of pyflink/examples/datastream/connectors that write a topic and then read it for ever: topic, number of
+rows, and the first of them."""
+
+
+@pytest.fixture(scope="module")
+def examples(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    loaded = loaded_examples(tmp_path_factory.mktemp("wheel"), tmp_path_factory.mktemp("examples"))
+    return loaded / "connectors"
+
+
+def at(kafka: KafkaBroker, program: Path) -> Path:
+    """The program with the address of this broker."""
+    text = program.read_text(encoding="utf-8").replace("localhost:9092", kafka.servers)
+    program.write_text(text, encoding="utf-8")
+    return program
+
+
+@pytest.mark.pyflink
+@pytest.mark.parametrize("name", EXAMPLES_OF_THE_WHEEL)
+def test_an_example_of_pyflink_reads_what_it_has_written(kafka: KafkaBroker, examples: Path, name: str) -> None:
+    topic, count, first = EXAMPLES_OF_THE_WHEEL[name]
+    kafka.add_topic(topic)
+    lines = first_lines(at(kafka, examples / f"{name}.py"), count)
+    assert len(lines) == count
+    assert any(line.endswith(f"> {first}") for line in lines), lines
+
+
+@pytest.mark.pyflink
+def test_the_example_of_fields_writes_keys_and_values(kafka: KafkaBroker, examples: Path) -> None:
+    kafka.add_topic("row-extractor-example", 3)
+    program = at(kafka, examples / "kafka_row_field_extractor_example.py")
+    done = subprocess.run(
+        [sys.executable, "-c", QUIETLY, str(program)], env=environ(), capture_output=True, text=True, timeout=DEADLINE
+    )
+    assert done.returncode == 0, done.stderr
+    found = {(each.key(), json.loads(each.value())["item"]) for each in kafka.read("row-extractor-example", 4)}
+    assert found == {(b"user-001", "laptop"), (b"user-002", "phone"), (b"user-001", "mouse"), (b"user-003", "keyboard")}

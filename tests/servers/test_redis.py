@@ -259,7 +259,7 @@ def test_entries_that_may_be_missing_are_an_error_or_left_out(
 def test_what_cannot_be_read_or_written_names_stream_field_and_the_way_out(redis: RedisServer, stream: str) -> None:
     redis.client.xadd(stream, {"n": "many"}, id="5-0")
     source = RedisSource(redis.url, stream, {"n": int}, stop="latest")
-    with pytest.raises(JobExecutionError, match=rf"entries 5-0 to 5-0 of stream '{stream}' cannot be read: field 'n'"):
+    with pytest.raises(JobExecutionError, match=rf"entry 5-0 of stream '{stream}' cannot be read: field 'n'"):
         list(environment(1).from_source(source, WatermarkStrategy.no_watermarks(), "e").execute_and_collect())
     redis.client.set(f"{stream}-text", "x")
     with pytest.raises(JobExecutionError, match="another kind of value has that key"):

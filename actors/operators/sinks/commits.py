@@ -11,7 +11,7 @@ from actors.mailbox.task_mailbox import MailboxClosed
 from actors.operators.contract.operator import OperatorContext, label_of
 from actors.operators.sinks.commit_queue import CommitQueue, pause_ms
 from flinkray.connectors.committer import CommitOutcome, CommitRequest, Committer
-from flinkray.errors import FlinkrayError
+from flinkray.errors import ConnectorError
 
 log = logging.getLogger(__name__)
 
@@ -171,7 +171,7 @@ class Commits:
             log.info("%s: a commit is put off: %s", label_of(self._context), request.reason)
             return
         self._fail(
-            FlinkrayError(
+            ConnectorError(
                 f"a commit of checkpoint {request.checkpoint_id} was put off {request.attempt + 1} times, the last "
                 f"time because {request.reason}; see to it that the system answers, or raise "
                 "'sink.committer.retries'"

@@ -8,8 +8,10 @@ from typing import Any
 
 from flinkray.connectors.delta.data_files import DeltaFile
 from flinkray.connectors.delta.tables import DeltaPlace, deltalake, file_system, open_table
+from flinkray.connectors.files.storage import explained
 from flinkray.connectors.files.writing.commits import delete_file
 from flinkray.connectors.lake.commits import CommitConflictError, LakeCommitter
+from flinkray.errors import ConnectorError
 from flinkray.extras import import_package
 
 log = logging.getLogger(__name__)
@@ -23,6 +25,7 @@ class DeltaCommitter(LakeCommitter):
     """
 
     def __init__(self, place: DeltaPlace, compact_after: int | None) -> None:
+        self.name = place.uri
         self._place = place
         self._compact_after = compact_after
         self._commits = 0
@@ -56,6 +59,10 @@ class DeltaCommitter(LakeCommitter):
             )
         except package.exceptions.CommitFailedError as error:
             raise CommitConflictError(str(error)) from error
+        except package.exceptions.DeltaError as error:
+            raise ConnectorError(
+                f"the files of checkpoint {checkpoint_id} cannot be added to {self._place.uri}: {explained(error)}"
+            ) from error
         self._commits += 1
         if self._compact_after is not None and self._commits >= self._compact_after:
             self._compact()

@@ -74,6 +74,7 @@ class DeltaLog(TableLog):
     """
 
     def __init__(self, place: DeltaPlace, start: DeltaStart, skips_changes: bool) -> None:
+        self.name = place.uri
         self._place = place
         self._start = start
         self._skips_changes = skips_changes

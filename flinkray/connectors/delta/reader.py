@@ -12,6 +12,7 @@ from flinkray.batches.normalization import LayoutNormalizer
 from flinkray.connectors.delta.log import DeltaSplit
 from flinkray.connectors.delta.tables import DeltaPlace, file_system
 from flinkray.connectors.files.formats import FileSplit, ParquetFiles
+from flinkray.connectors.files.storage import explained
 from flinkray.connectors.lake.columns import fitted
 from flinkray.connectors.source import SourceReaderContext
 from flinkray.connectors.subtask import subtask_label
@@ -50,6 +51,8 @@ class DeltaReader(ThreadedSplitReader[DeltaSplit]):
             raise RecordError(
                 f"{self._where} has lost {split.path}; keep what a version has (vacuum) while jobs read it"
             ) from error
+        except (pa.ArrowException, OSError) as error:
+            raise RecordError(f"{self._where}: {split.path} cannot be read: {explained(error)}") from error
 
     def _with_all_columns(self, data: pa.RecordBatch, split: DeltaSplit) -> pa.RecordBatch:
         """The rows of a file with those columns that the log has; null in those that the table had not yet."""

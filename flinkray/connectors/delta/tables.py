@@ -11,7 +11,8 @@ from msgspec import Struct
 from pyarrow import fs
 
 from flinkray import filesystems
-from flinkray.errors import InvalidProgramError
+from flinkray.connectors.files.storage import explained
+from flinkray.errors import ConnectorError, InvalidProgramError
 from flinkray.extras import import_package
 
 
@@ -62,9 +63,9 @@ def open_table(place: DeltaPlace, version: int | None = None) -> Any:
         raise InvalidProgramError(
             f"there is no Delta table at {place.uri}; create it, or let DeltaSink(schema=...) do so"
         ) from error
-    except errors.DeltaError as error:
-        if version is None:
-            raise
+    except (errors.DeltaError, OSError) as error:
+        if version is None or isinstance(error, OSError):
+            raise ConnectorError(f"the Delta table at {place.uri} cannot be opened: {explained(error)}") from error
         raise InvalidProgramError(f"{place.uri} has no version {version} (any more): {error}") from error
     if table.metadata().configuration.get("delta.columnMapping.mode", "none") != "none":
         raise InvalidProgramError(
@@ -95,7 +96,8 @@ def create_table(place: DeltaPlace, schema: pa.Schema, partition_by: Sequence[st
     found = open_table(place).metadata().partition_columns
     if list(found) != list(partition_by):
         raise InvalidProgramError(
-            f"the table at {place.uri} is partitioned by {list(found)}, and partition_by= says {list(partition_by)}"
+            f"the table at {place.uri} is partitioned by {list(found)}, and partition_by= says {list(partition_by)}; "
+            "leave that out, or write to another table"
         )
 
 

@@ -76,6 +76,10 @@ class FileFormat(ABC):
             ValueError: the file has several columns of one of these names.
         """
 
+    def place(self, split: FileSplit) -> str:
+        """Where reading stands, for errors that name the file; nothing at its beginning."""
+        return f" behind {split.row:,} rows" if split.row else ""
+
 
 class ParquetFiles(FileFormat):
     """Parquet files: a split is a range of row groups.
@@ -255,6 +259,9 @@ def _csv_type(kind: pa.DataType) -> pa.DataType:
 
 class LineFiles(FileFormat):
     """Formats of one row per line: a split is a range of bytes, and has the lines that begin in it."""
+
+    def place(self, split: FileSplit) -> str:
+        return f" from byte {split.start:,} on" if split.start else ""
 
     @abstractmethod
     def parse(self, lines: bytes, schema: pa.Schema) -> pa.RecordBatch:

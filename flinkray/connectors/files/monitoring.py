@@ -7,11 +7,14 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
+from flinkray.connectors.fetcher import AWAY_S, Patience
 from flinkray.connectors.files.formats import FileSplit
 from flinkray.connectors.files.paths import FoundFile
 from flinkray.connectors.files.small_files import FileGroup, grouped
+from flinkray.connectors.files.storage import explained
 from flinkray.connectors.source import SplitEnumeratorContext
 from flinkray.connectors.split_list import SplitQueueEnumerator
+from flinkray.errors import ConnectorError
 
 log = logging.getLogger(__name__)
 
@@ -52,6 +55,7 @@ class FileMonitor(SplitQueueEnumerator[FileSplit | FileGroup]):
         self._places = places
         self._cut = cut
         self._interval_ms = interval_ms
+        self._patience = Patience(lambda _: None, lambda: context.now_ms() / 1000)
         self._found = {} if restored is None else dict(restored.found)
 
     def start(self) -> None:
@@ -65,8 +69,13 @@ class FileMonitor(SplitQueueEnumerator[FileSplit | FileGroup]):
         try:
             listed = [place() for place in self._places]
         except OSError as error:  # of a network, say; the next listing finds what this one would have found
+            if not self._patience.asks_again():
+                raise ConnectorError(
+                    f"cannot list files, also {AWAY_S:.0f} s after the first try: {explained(error)}"
+                ) from error
             log.warning("cannot list files, which is tried again in %d ms: %s", self._interval_ms, error)
         else:
+            self._patience.answered()
             self._take(listed)
         self._context.call_later(self._interval_ms, self._look)
 

@@ -28,6 +28,7 @@ from flinkray.connectors.files.monitoring import FileMonitor, MonitoredFiles
 from flinkray.connectors.files.partitions import DEFAULT_PARTITION, Partitions, partition_column, partition_values
 from flinkray.connectors.files.paths import FoundFile, PathLike, find_files, list_files
 from flinkray.connectors.files.small_files import FileGroup, grouped
+from flinkray.connectors.files.storage import explained
 from flinkray.connectors.formats.json_lines import MissingColumnError
 from flinkray.connectors.formats.message_format import MessageFormat
 from flinkray.connectors.formats.nested_columns import retyped
@@ -366,14 +367,16 @@ class _FileReader(ThreadedSplitReader[_Split]):
                 yield data, split.after(position, left)
 
     def _of_file(self, file: FileSplit) -> Iterator[tuple[pa.RecordBatch, FileSplit]]:
+        place = file
         try:
             values: dict[str, Any] = {}
             values |= partition_values(file.path, self._partition_columns, self._default_partition)
             values |= self._metadata_of(file)
             for data, left in self._format.read(file, self._stored, self._context.batch_rows):
                 yield self._fitted(data, file, values), left
+                place = left
         except Exception as error:
-            raise self._error(file, error) from error
+            raise self._error(place, error) from error
 
     def _fitted(self, data: pa.RecordBatch, file: FileSplit, values: Mapping[str, Any]) -> pa.RecordBatch:
         """The columns in exactly the declared types; casts only where nothing is lost. Null where one is not there.
@@ -431,13 +434,13 @@ class _FileReader(ThreadedSplitReader[_Split]):
         )
 
     def _error(self, split: FileSplit, error: Exception) -> Exception:
-        where = f"{subtask_label(self._context)}: cannot read {split.path}"
+        where = f"{subtask_label(self._context)}: cannot read {split.path}{self._format.place(split)}"
         if isinstance(error, FileNotFoundError):
             wrapped = RecordError(
                 f"{where}: it was there when the job was submitted; keep files while a job reads them"
             )
         elif isinstance(error, OSError | UnicodeError):
-            wrapped = RecordError(f"{where}: {error}")
+            wrapped = RecordError(f"{where}: {explained(error)}")
         else:
             columns = ", ".join(f"{field.name}: {field.type}" for field in self._schema)
             way_out = "" if isinstance(error, MissingColumnError) else "; if the files hold other types, set schema="

@@ -7,8 +7,8 @@ Messages of a changelog format give any number of rows each, which have kinds.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from typing import ClassVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import ClassVar, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,8 @@ from flinkray.errors import InvalidProgramError
 from flinkray.types.records import Kind, RecordType
 
 _SHOWN_BYTES = 200
+
+M = TypeVar("M")
 
 
 class MessageFormat(ABC):
@@ -132,6 +134,27 @@ def decode_rows(message_format: MessageFormat, messages: pa.Array) -> Decoded:
         changes = message_format.decode_changes(messages)
         return Decoded(changes.data, changes.messages, kinds=changes.kinds)
     return Decoded(message_format.decode(messages), None)
+
+
+def first_refused(messages: Sequence[M], decode: Callable[[Sequence[M]], object]) -> tuple[M, str]:
+    """Of messages that are refused together the first that is refused alone, with the reason.
+
+    Args:
+        decode: reads some of them; raises ValueError where one cannot be read.
+    """
+    while len(messages) > 1:
+        half = messages[: len(messages) // 2]
+        try:
+            decode(half)
+        except ValueError:
+            messages = half
+        else:
+            messages = messages[len(half) :]
+    try:
+        decode(messages)
+    except ValueError as error:
+        return messages[0], str(error)
+    return messages[0], ""
 
 
 def decode_each(message_format: MessageFormat, messages: pa.Array) -> Decoded:

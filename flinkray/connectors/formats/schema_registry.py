@@ -9,9 +9,15 @@ import urllib.request
 from typing import Any
 from urllib.parse import quote, urlsplit
 
+from flinkray.errors import ConnectorError
+
 _TIMEOUT_S = 10.0
 _CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"
 _NOT_FOUND = 404
+
+
+class SchemaRegistryError(ConnectorError, ConnectionError):
+    """A registry does not answer, or refuses a schema; says which, and the way out."""
 
 
 class SchemaRegistry:
@@ -43,7 +49,7 @@ class SchemaRegistry:
 
         Raises:
             ValueError: the registry has none of that number.
-            ConnectionError: it does not answer, or not as a registry does.
+            SchemaRegistryError: it does not answer, or not as a registry does.
         """
         if schema_id not in self._by_id:
             answer = self._ask(f"/schemas/ids/{schema_id}")
@@ -56,12 +62,12 @@ class SchemaRegistry:
         """The number of a schema of a subject, which is registered if it is new.
 
         Raises:
-            ConnectionError: as `schema`; also where the registry refuses it, for example as incompatible.
+            SchemaRegistryError: as `schema`; also where the registry refuses it, for example as incompatible.
         """
         if (subject, schema) not in self._ids:
             answer = self._ask(f"/subjects/{quote(subject, safe='')}/versions", {"schema": schema})
             if answer is None:
-                raise ConnectionError(f"{self!r} does not take schemas for the subject {subject!r}")
+                raise SchemaRegistryError(f"{self!r} does not take schemas for the subject {subject!r}")
             self._ids[subject, schema] = int(answer["id"])
         return self._ids[subject, schema]
 
@@ -82,6 +88,6 @@ class SchemaRegistry:
             if error.code == _NOT_FOUND:
                 return None
             detail = error.read().decode(errors="replace")[:500]
-            raise ConnectionError(f"{self!r} answered {path} with {error.code} {error.reason}: {detail}") from error
+            raise SchemaRegistryError(f"{self!r} answered {path} with {error.code} {error.reason}: {detail}") from error
         except (OSError, ValueError) as error:
-            raise ConnectionError(f"{self!r} did not answer {path}: {error}; is it reachable from here?") from error
+            raise SchemaRegistryError(f"{self!r} did not answer {path}: {error}; is it reachable from here?") from error

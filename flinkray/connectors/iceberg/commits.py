@@ -17,6 +17,7 @@ class IcebergCommitter(LakeCommitter):
     """Commits to a table of Iceberg, as Flink's sink for it does."""
 
     def __init__(self, place: IcebergPlace) -> None:
+        self.name = str(place)
         self._place = place
         self._catalog: Any = None
         self._table: Any = None

@@ -59,6 +59,7 @@ class IcebergLog(TableLog):
     """
 
     def __init__(self, place: IcebergPlace, start: IcebergStart, skips_changes: bool) -> None:
+        self.name = str(place)
         self._place = place
         self._start = start
         self._skips_changes = skips_changes

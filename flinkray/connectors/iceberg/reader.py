@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 from msgspec import structs
 
+from flinkray.connectors.files.storage import explained
 from flinkray.connectors.iceberg.log import IcebergSplit
 from flinkray.connectors.iceberg.tables import IcebergPlace, opened, pyiceberg
 from flinkray.connectors.lake.columns import fitted
@@ -56,6 +57,8 @@ class IcebergReader(ThreadedSplitReader[IcebergSplit]):
                 skip = max(0, skip - data.num_rows)
         except FileNotFoundError as error:
             raise RecordError(f"{where} is gone; keep what a snapshot has while jobs read it") from error
+        except (pa.ArrowException, OSError) as error:
+            raise RecordError(f"{where} cannot be read: {explained(error)}") from error
 
     def _of_file(self, split: IcebergSplit) -> Iterator[pa.RecordBatch]:
         files = pyiceberg("io.pyarrow")

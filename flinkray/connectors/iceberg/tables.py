@@ -9,9 +9,10 @@ from typing import Any
 import pyarrow as pa
 from msgspec import Struct
 
+from flinkray.connectors.files.storage import explained
 from flinkray.connectors.iceberg.partitions import partitions_of, wanted_partitions
 from flinkray.connectors.lake.columns import plain
-from flinkray.errors import InvalidProgramError
+from flinkray.errors import ConnectorError, InvalidProgramError
 from flinkray.extras import import_package
 
 _SUBJECT = "a table of Iceberg"
@@ -52,8 +53,19 @@ def pyiceberg(module: str) -> Any:
 
 
 def open_catalog(place: IcebergPlace) -> Any:
-    """The catalog, which has to be closed."""
-    return pyiceberg("catalog").load_catalog(place.catalog, **dict(place.properties))
+    """The catalog, which has to be closed.
+
+    Raises:
+        ConnectorError: it cannot be reached, or there is none with these properties.
+    """
+    load = pyiceberg("catalog").load_catalog
+    try:
+        return load(place.catalog, **dict(place.properties))
+    except Exception as error:  # of whatever the catalog is kept in
+        raise ConnectorError(
+            f"catalog {place.catalog!r} of Iceberg cannot be opened: {explained(error)}; its properties are given as "
+            "catalog=, or are in PyIceberg's configuration"
+        ) from error
 
 
 def load_table(catalog: Any, place: IcebergPlace) -> Any:
@@ -69,6 +81,8 @@ def load_table(catalog: Any, place: IcebergPlace) -> Any:
         raise InvalidProgramError(
             f"there is no Iceberg table {place}; create it, or let IcebergSink(schema=...) do so"
         ) from error
+    except errors.RESTError as error:
+        raise ConnectorError(f"the catalog does not give the table {place}: {explained(error)}") from error
 
 
 @contextlib.contextmanager
@@ -102,7 +116,8 @@ def create_table(place: IcebergPlace, schema: pa.Schema, partition_by: Sequence[
     if found != partitions:
         raise InvalidProgramError(
             f"the table {place} is partitioned by {[f'{transform}({column})' for column, transform in found]}, and "
-            f"partition_by= says {list(partition_by)}"
+            f"partition_by= says {list(partition_by)}; "
+            "leave that out, or write to another table"
         )
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NoReturn
 
-from flinkray.errors import FlinkrayError, InvalidProgramError
+from flinkray.errors import ConnectorError, InvalidProgramError
 from flinkray.extras import import_package
 
 TIMEOUT_S = 15.0
@@ -20,6 +20,35 @@ _OWN = {
     "enable.partition.eof": "stop=",
     "transactional.id": "transactional_id_prefix=",
 }
+_ENDED = (
+    "the brokers have ended the transaction: it took longer than transaction.timeout.ms (client_options), or another "
+    "job has its transactional_id_prefix"
+)
+_HINTS = {
+    "_RESOLVE": "the name of a broker is not known",
+    "_AUTHENTICATION": "the brokers refuse user or password (sasl.username, sasl.password in client_options)",
+    "SASL_AUTHENTICATION_FAILED": "the brokers refuse user or password (sasl.* in client_options)",
+    "_SSL": "the encrypted connection failed (ssl.* in client_options)",
+    "TOPIC_AUTHORIZATION_FAILED": "the user may not use the topic",
+    "GROUP_AUTHORIZATION_FAILED": "the user may not use the group (group_id=)",
+    "TRANSACTIONAL_ID_AUTHORIZATION_FAILED": "the user may not use the transactional id (transactional_id_prefix=)",
+    "CLUSTER_AUTHORIZATION_FAILED": "the user may not write idempotently; GRANT it, or set enable.idempotence to False",
+    "_UNKNOWN_TOPIC": "there is no such topic; create it, as most brokers make none by themselves",
+    "UNKNOWN_TOPIC_OR_PART": "there is no such topic or partition (any more)",
+    "_UNKNOWN_PARTITION": "the topic has no such partition (any more)",
+    "MSG_SIZE_TOO_LARGE": "raise max.message.bytes of the topic, and message.max.bytes in client_options; write less",
+    "_MSG_TIMED_OUT": "the brokers took none within message.timeout.ms; are they, and the topic's leader, running?",
+    "KAFKA_STORAGE_ERROR": "a disk of the broker is full or broken",
+    "NOT_ENOUGH_REPLICAS": "fewer replicas are in sync than the topic's min.insync.replicas; are all brokers running?",
+    "NOT_ENOUGH_REPLICAS_AFTER_APPEND": "fewer replicas are in sync than the topic's min.insync.replicas",
+    "POLICY_VIOLATION": "a policy of the brokers forbids it",
+    "INVALID_TRANSACTION_TIMEOUT": "transaction.timeout.ms is more than the brokers allow (transaction.max.timeout.ms)",
+    **dict.fromkeys(("INVALID_PRODUCER_EPOCH", "PRODUCER_FENCED", "_FENCED", "INVALID_TXN_STATE"), _ENDED),
+}
+"""What errors mean, by the names that the client has for their codes."""
+_AWAY = ("_ALL_BROKERS_DOWN", "_TRANSPORT")
+_TELLING = ("_AUTHENTICATION", "SASL_AUTHENTICATION_FAILED", "_SSL", "_RESOLVE")
+"""What a client says of its connections only, while a question just gets no answer."""
 
 
 def confluent_kafka() -> Any:
@@ -39,22 +68,80 @@ def checked_client_options(options: Mapping[str, Any]) -> dict[str, Any]:
     return dict(options)
 
 
-class KafkaError(FlinkrayError):
+class KafkaError(ConnectorError):
     """The brokers cannot be asked or do not know what they are asked for; says which, and the way out."""
+
+
+def made(kind: str, options: Mapping[str, Any], **arguments: Any) -> Any:
+    """A client: a "Consumer" or a "Producer".
+
+    Raises:
+        InvalidProgramError: it does not know an option, or not its value.
+    """
+    package = confluent_kafka()
+    try:
+        return getattr(package, kind)(dict(options), **arguments)
+    except (package.KafkaException, TypeError, ValueError) as error:
+        reason = error.args[0].str() if isinstance(error, package.KafkaException) else str(error)
+        raise InvalidProgramError(
+            f"librdkafka, which connects to Kafka, does not take these client_options: {reason}. Options of Java's "
+            "client may have other names there"
+        ) from error
+
+
+class Brokers:
+    """What a client says of the brokers beside the answers to questions; `note` is its `error_cb`."""
+
+    def __init__(self, servers: str) -> None:
+        self._servers = servers
+        self._telling: Any = None
+        self.are_away = False
+        """Whether there is no connection to any."""
+
+    def note(self, error: Any) -> None:
+        """Called by the client, on the thread that asks it for messages."""
+        if error.name() in _TELLING:
+            self._telling = error
+        elif error.name() in _AWAY:
+            self.are_away = True
+
+    def answered(self) -> None:
+        """One is there."""
+        self.are_away, self._telling = False, None
+
+    def explained(self, error: Any) -> str:
+        """An error of the client, or why it came; with what can be done about it."""
+        if error.name() not in (*_AWAY, "_TIMED_OUT", "_MSG_TIMED_OUT"):
+            return explained(error, self._servers)
+        text = explained(self._telling or error, self._servers)
+        is_said = self._telling is not None or error.name() in _AWAY
+        return text if is_said or not self.are_away else f"{text} No broker answers at {self._servers}"
+
+    def refuse(self, error: BaseException, what: str) -> NoReturn:
+        """Raises the KafkaError for what a call of a client raised.
+
+        After an error that ends a client for good, its callbacks run while that is raised, and raise SystemErrors of
+        their own: the first of such a chain is what is wrong.
+        """
+        package = confluent_kafka()
+        first = error
+        while not isinstance(first, package.KafkaException) and first.__cause__ is not None:
+            first = first.__cause__
+        reason = self.explained(first.args[0]) if isinstance(first, package.KafkaException) else str(error)
+        raise KafkaError(f"{what}: {reason}") from error
+
+
+def is_transient(error: Any) -> bool:
+    """Whether the same may succeed in a moment."""
+    return error.retriable() or error.name() in _AWAY
 
 
 def explained(error: Any, servers: str) -> str:
     """An error of the client, with what can be done about it."""
-    code, kafka = error.code(), confluent_kafka().KafkaError
-    hints = {
-        kafka._ALL_BROKERS_DOWN: f"no broker answers at {servers}; are they running and reachable from here?",
-        kafka._TRANSPORT: f"no broker answers at {servers}; are they running and reachable from here?",
-        kafka._TIMED_OUT: f"no broker answered at {servers} within {TIMEOUT_S:.0f} s; are they reachable from here?",
-        kafka._RESOLVE: f"the name of a broker in {servers} is not known",
-        kafka._AUTHENTICATION: "the brokers refuse user or password (sasl.username, sasl.password in client_options)",
-        kafka.TOPIC_AUTHORIZATION_FAILED: "the user may not read the topic",
-        kafka.GROUP_AUTHORIZATION_FAILED: "the user may not use the group (group_id=)",
-        kafka._SSL: "the encrypted connection failed (ssl.* in client_options)",
-    }
-    hint = hints.get(code)
-    return f"{error.str()} ({error.name()})" if hint is None else f"{error.str()} ({error.name()}): {hint}"
+    name = error.name()
+    hint = _HINTS.get(name)
+    if name in _AWAY:
+        hint = f"no broker answers at {servers}; are they running and reachable from here?"
+    elif name == "_TIMED_OUT":
+        hint = f"no broker answered at {servers} within {TIMEOUT_S:.0f} s; are they reachable from here?"
+    return f"{error.str()} ({name})" if hint is None else f"{error.str()} ({name}): {hint}"

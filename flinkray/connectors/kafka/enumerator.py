@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from flinkray.connectors.kafka.clients import TIMEOUT_S, KafkaError, confluent_kafka, explained
+from flinkray.connectors.kafka.clients import TIMEOUT_S, Brokers, KafkaError, confluent_kafka
 from flinkray.connectors.kafka.offsets import KafkaOffsets, Partition
 from flinkray.connectors.kafka.settings import KafkaSourceSettings
 from flinkray.connectors.source import SplitEnumerator, SplitEnumeratorContext
@@ -48,9 +48,14 @@ class KafkaEnumerator(SplitEnumerator):
         context: SplitEnumeratorContext,
         settings: KafkaSourceSettings,
         restored: KafkaEnumeratorState | None,
-        make_consumer: Callable[[], Any],
+        make_consumer: Callable[[Callable[[Any], None]], Any],
     ) -> None:
+        """
+        Args:
+            make_consumer: makes one with that `error_cb`.
+        """
         self._context = context
+        self._brokers = Brokers(settings.servers)
         self._settings = settings
         self._make_consumer = make_consumer
         self._consumer: Any = None
@@ -63,7 +68,7 @@ class KafkaEnumerator(SplitEnumerator):
             self._waiting[self._owner(split)].append(split)
 
     def start(self) -> None:
-        self._consumer = self._make_consumer()
+        self._consumer = self._make_consumer(self._brokers.note)
         self._discover(is_first=not self._is_restored)
         self._look_again()
 
@@ -121,7 +126,8 @@ class KafkaEnumerator(SplitEnumerator):
         try:
             listed = self._consumer.list_topics(timeout=TIMEOUT_S).topics
         except confluent_kafka().KafkaException as error:
-            raise KafkaError(f"cannot ask for the topics: {explained(error.args[0], servers)}") from error
+            self._consumer.poll(0)  # has the client tell what it says of connections
+            self._brokers.refuse(error, f"cannot ask for the topics of {servers}")
         if isinstance(topics, str):
             names = [name for name in listed if re.fullmatch(topics, name) and not name.startswith("__")]
         else:

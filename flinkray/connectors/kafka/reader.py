@@ -11,8 +11,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from flinkray.connectors.fetcher import Fetched, FetchingReader, SplitFetcher
-from flinkray.connectors.kafka.clients import KafkaError, confluent_kafka, explained
+from flinkray.connectors.fetcher import AWAY_S, Fetched, FetchingReader, Patience, SplitFetcher, few
+from flinkray.connectors.kafka.clients import Brokers, KafkaError, confluent_kafka, is_transient
 from flinkray.connectors.kafka.enumerator import KafkaSplit
 from flinkray.connectors.kafka.rows import KafkaRows
 from flinkray.connectors.kafka.settings import KafkaSourceSettings
@@ -25,26 +25,44 @@ _MESSAGES = 10_000
 """Messages are taken so many at a time: of fewer each costs more (2 instead of 5 µs at 500)."""
 _WAIT_S = 0.02
 """How long the thread waits for so many: rows are under way for so long at least while few come."""
+_ASK_S = 1.0
+"""How often, and for how long, brokers that are away are asked whether they are back."""
+_LOOK_S = 30.0
+"""How often brokers are asked whether the partitions are still there."""
 
 
 class KafkaReader(FetchingReader[KafkaSplit]):
     """Reads the partitions of a subtask."""
 
     def __init__(
-        self, context: SourceReaderContext, settings: KafkaSourceSettings, make_consumer: Callable[[], Any]
+        self,
+        context: SourceReaderContext,
+        settings: KafkaSourceSettings,
+        make_consumer: Callable[[Callable[[Any], None]], Any],
     ) -> None:
         where = subtask_label(context)
-        fetcher = _KafkaFetcher(settings, make_consumer, where)
+        fetcher = KafkaFetcher(settings, make_consumer, where, Patience(context.count))
         super().__init__(context, fetcher, f"kafka of {where}", tells_checkpoints=settings.group_id is not None)
 
 
-class _KafkaFetcher(SplitFetcher[KafkaSplit]):
+class KafkaFetcher(SplitFetcher[KafkaSplit]):
     """Has the consumer."""
 
-    def __init__(self, settings: KafkaSourceSettings, make_consumer: Callable[[], Any], where: str) -> None:
+    def __init__(
+        self,
+        settings: KafkaSourceSettings,
+        make_consumer: Callable[[Callable[[Any], None]], Any],
+        where: str,
+        patience: Patience,
+    ) -> None:
         self._settings = settings
         self._make_consumer = make_consumer
         self._where = where
+        self._patience = patience
+        self._brokers = Brokers(settings.servers)
+        self._looked_at = time.monotonic()
+        self._missing: set[tuple[str, int]] = set()
+        """Partitions that brokers did not know when they were asked last."""
         self._kafka = confluent_kafka()
         self._consumer: Any = None
         self._splits: dict[tuple[str, int], KafkaSplit] = {}
@@ -54,7 +72,7 @@ class _KafkaFetcher(SplitFetcher[KafkaSplit]):
         self._ends_known_until = 0.0
 
     def open(self) -> None:
-        self._consumer = self._make_consumer()
+        self._consumer = self._make_consumer(self._brokers.note)
 
     def close(self) -> None:
         if self._consumer is not None:
@@ -112,6 +130,11 @@ class _KafkaFetcher(SplitFetcher[KafkaSplit]):
                 by_partition[message.topic(), message.partition()].append(message)
             else:
                 yield from self._on_event(message)
+        if by_partition:
+            self._on_answer()
+        if self._splits and time.monotonic() >= self._looked_at + (_ASK_S if self._brokers.are_away else _LOOK_S):
+            self._look_at_topics()
+            self._looked_at = time.monotonic()
         for partition, messages in by_partition.items():
             if partition in self._splits:
                 yield from self._fetched(self._splits[partition], messages)
@@ -128,13 +151,50 @@ class _KafkaFetcher(SplitFetcher[KafkaSplit]):
                 f"{split.offset}: its messages were deleted, or it never had so many ({error.str()}). Keep messages "
                 "for longer than a job may stand still, or start from another place without the state of this source"
             )
-        if error.retriable() or error.code() in (
-            self._kafka.KafkaError._ALL_BROKERS_DOWN,
-            self._kafka.KafkaError._TRANSPORT,
-        ):
-            log.warning("%s: %s; trying again", self._where, explained(error, self._settings.servers))
+        if is_transient(error):
+            self._brokers.are_away = True  # so that they are asked, as nothing else may come
+            log.warning("%s: %s; trying again", self._where, self._brokers.explained(error))
             return
-        raise KafkaError(f"{self._where}: {explained(error, self._settings.servers)}")
+        place = f"topic {message.topic()!r}" if split is None else _place(split)
+        raise KafkaError(f"{self._where}: cannot read {place}: {self._brokers.explained(error)}")
+
+    # -- brokers that are away, and partitions that have vanished
+
+    def _look_at_topics(self) -> None:
+        """Whether brokers and partitions are there: of those that are not the client says nothing, and gives nothing.
+
+        Raises:
+            KafkaError: they are not, and have not been for long.
+        """
+        topics = {topic for topic, _ in self._splits}
+        try:
+            listed = {topic: self._consumer.list_topics(topic, timeout=_ASK_S).topics[topic] for topic in topics}
+        except self._kafka.KafkaException as error:
+            self._go_on_or_refuse(error.args[0])
+            return
+        self._on_answer()
+        missing = {
+            (topic, number)
+            for topic, number in self._splits
+            if number not in listed[topic].partitions and (listed[topic].error is None or _is_gone(listed[topic].error))
+        }
+        for each in missing & self._missing:  # twice, as a broker that has just started may not know all yet
+            raise KafkaError(
+                f"{self._where}: cannot read {_place(self._splits[each])}: the topic has no such partition any more, "
+                "as it was deleted, or made anew with fewer of them. Start without the state of this source"
+            )
+        self._missing = missing
+
+    def _on_answer(self) -> None:
+        self._brokers.answered()
+        self._patience.answered()
+
+    def _go_on_or_refuse(self, error: Any) -> None:
+        places = few(map(_place, self._splits.values()))
+        reason = self._brokers.explained(error)
+        if not self._patience.asks_again():
+            raise KafkaError(f"{self._where}: cannot read {places}, asked again for {AWAY_S:.0f} s: {reason}")
+        log.warning("%s: cannot read %s: %s; trying again", self._where, places, reason)
 
     def _fetched(self, split: KafkaSplit, messages: list[Any]) -> Iterator[Fetched[KafkaSplit]]:
         last = messages[-1].offset()
@@ -154,3 +214,11 @@ class _KafkaFetcher(SplitFetcher[KafkaSplit]):
         del self._splits[split.topic, split.partition]
         self._consumer.incremental_unassign([self._kafka.TopicPartition(split.topic, split.partition)])
         yield Fetched(split, is_end=True)
+
+
+def _is_gone(error: Any) -> bool:
+    return str(error.name()) in ("UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_TOPIC")
+
+
+def _place(split: KafkaSplit) -> str:
+    return f"partition {split.partition} of topic {split.topic!r} at offset {split.offset}"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import functools
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal
 
 from flinkray.connectors.formats.message_format import MessageFormat
 from flinkray.connectors.formats.raw import RawFormat
-from flinkray.connectors.kafka.clients import checked_client_options, confluent_kafka
+from flinkray.connectors.kafka.clients import checked_client_options, confluent_kafka, made
 from flinkray.connectors.kafka.enumerator import KafkaEnumerator
 from flinkray.connectors.kafka.offsets import KafkaOffsets, offsets_of
 from flinkray.connectors.kafka.reader import KafkaReader
@@ -137,7 +137,7 @@ class KafkaSource(Source):
     def create_reader(self, context: SourceReaderContext) -> SourceReader:
         return KafkaReader(context, self._settings, functools.partial(self._consumer, f"flinkray-{context.job_id}"))
 
-    def _consumer(self, group: str) -> Any:
+    def _consumer(self, group: str, on_error: Callable[[Any], None]) -> Any:
         options = {
             "enable.auto.commit": False,
             "enable.auto.offset.store": False,
@@ -149,5 +149,6 @@ class KafkaSource(Source):
             **self._settings.client_options,
             "bootstrap.servers": self._settings.servers,
             "group.id": self._settings.group_id or group,
+            "error_cb": on_error,
         }
-        return confluent_kafka().Consumer(options, logger=log)
+        return made("Consumer", options, logger=log)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from flinkray.batches.batch import Batch
 from flinkray.connectors.committer import END_OF_INPUT
-from flinkray.connectors.kafka.clients import KafkaError, confluent_kafka, explained
+from flinkray.connectors.kafka.clients import Brokers, KafkaError, confluent_kafka, made
 from flinkray.connectors.kafka.messages import MessageEncoder
 from flinkray.connectors.kafka.transactions.coordinators import KafkaTransaction, TransactionCoordinators
 from flinkray.connectors.kafka.transactions.producers import TransactionalProducer, TransactionalProducers
@@ -38,6 +38,7 @@ class KafkaWriter(SinkWriter):
         self._encoder = encoder
         self._where = where
         self._servers = servers
+        self._brokers = Brokers(servers)
         self._failure: KafkaError | None = None
         self._options = {
             "enable.idempotence": True,
@@ -48,6 +49,7 @@ class KafkaWriter(SinkWriter):
             **client_options,
             "bootstrap.servers": servers,
             "on_delivery": self._on_failure,
+            "error_cb": self._brokers.note,
             "logger": log,
         }
         self._client: Any = None
@@ -60,19 +62,16 @@ class KafkaWriter(SinkWriter):
                     client.produce(topic, value, key, partition, timestamp=timestamp, headers=headers)
                     break
                 except BufferError:  # it holds as much as it may
-                    client.poll(_POLL_S)
-                    self._check()
+                    self._asked(lambda: client.poll(_POLL_S))
                 except confluent_kafka().KafkaException as error:
-                    raise KafkaError(f"{self._where}: {explained(error.args[0], self._servers)}") from error
-        client.poll(0)
-        self._check()
+                    self._brokers.refuse(error, f"{self._where}: cannot write to topic {topic!r}")
+        self._asked(lambda: client.poll(0))
 
     def flush(self, end_of_input: bool) -> None:
         if self._client is None:
             return
-        while self._client.flush(1.0):  # messages that take too long are failures, so that this ends
-            self._check()
-        self._check()
+        while self._asked(lambda: self._client.flush(1.0)):  # messages that take too long are failures: this ends
+            pass
 
     def close(self) -> None:
         if self._client is not None:
@@ -81,7 +80,7 @@ class KafkaWriter(SinkWriter):
 
     def _opened_client(self) -> Any:
         if self._client is None:
-            self._client = confluent_kafka().Producer(self._options)
+            self._client = made("Producer", self._options)
         return self._client
 
     # -- failures
@@ -90,12 +89,22 @@ class KafkaWriter(SinkWriter):
         if error is not None and self._failure is None:
             self._failure = KafkaError(
                 f"{self._where}: a message for topic {message.topic()!r} could not be written: "
-                f"{explained(error, self._servers)}"
+                f"{self._brokers.explained(error)}"
             )
 
-    def _check(self) -> None:
+    def _asked(self, call: Callable[[], int]) -> int:
+        """What a call of the client gives in which it tells of messages.
+
+        Raises:
+            KafkaError: one of them could not be written.
+        """
+        try:
+            found = call()
+        except (confluent_kafka().KafkaException, SystemError) as error:
+            self._brokers.refuse(error, f"{self._where}: messages could not be written")
         if self._failure is not None:
             raise self._failure
+        return found
 
 
 class TransactionalKafkaWriter(KafkaWriter):
@@ -138,13 +147,17 @@ class TransactionalKafkaWriter(KafkaWriter):
 
     def _create(self, checkpoint_id: int) -> TransactionalProducer:
         name = transactional_id(self._prefix, self._subtask, checkpoint_id)
-        return TransactionalProducer(self._options, name, self._servers)
+        return TransactionalProducer(self._options, name, self._brokers)
 
     def _opened_client(self) -> Any:
         if self._producer is None:
             self._producer = self._producers.take(self._checkpoint_id)
             self._client = self._producer.client
-            self._client.begin_transaction()
+            try:
+                self._client.begin_transaction()
+            except confluent_kafka().KafkaException as error:
+                name = self._producer.transactional_id
+                self._brokers.refuse(error, f"{self._where}: transaction {name!r} cannot begin")
         return self._client
 
     def prepare_commit(self, checkpoint_id: int) -> list[KafkaTransaction]:

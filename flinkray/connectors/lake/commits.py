@@ -10,6 +10,7 @@ from typing import Any
 from msgspec import Struct
 
 from flinkray.connectors.committer import CommitRequest, Committer
+from flinkray.connectors.files.storage import explained
 
 
 class LakeFiles(Struct, frozen=True):
@@ -31,6 +32,9 @@ class LakeCommitter(Committer):
     committer looks for it; and where one that was given up commits at the same time, one of the two has a conflict,
     and finds the other's mark when it tries again.
     """
+
+    name: str
+    """Of the table, for errors."""
 
     @abstractmethod
     def last_checkpoint(self, sink_id: str) -> int | None:
@@ -66,9 +70,9 @@ class LakeCommitter(Committer):
                 files = [file for request in requests for file in request.committable.files]
                 self.append(sink_id, checkpoint_id, files)
                 return
-        except CommitConflictError as conflict:
+        except (CommitConflictError, OSError) as error:
             for request in requests:
-                request.retry_later(str(conflict))
+                request.retry_later(f"{self.name} does not take the files: {explained(error)}")
             return
         for request in requests:
             request.already_committed()

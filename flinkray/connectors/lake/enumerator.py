@@ -9,8 +9,11 @@ from typing import Any
 
 from msgspec import Struct
 
+from flinkray.connectors.fetcher import AWAY_S, Patience
+from flinkray.connectors.files.storage import explained
 from flinkray.connectors.source import SplitEnumeratorContext
 from flinkray.connectors.split_list import SplitQueueEnumerator
+from flinkray.errors import ConnectorError
 
 log = logging.getLogger(__name__)
 
@@ -34,6 +37,9 @@ class TableLog(ABC):
 
     Both raise OSError where the table cannot be reached just now.
     """
+
+    name: str
+    """Of the table, for errors."""
 
     @abstractmethod
     def first(self) -> TablePosition:
@@ -70,6 +76,7 @@ class TableEnumerator(SplitQueueEnumerator[Any]):
         super().__init__(context, () if restored is None else restored.waiting, interval_ms is not None)
         self._interval_ms = interval_ms
         self._log = open_log()
+        self._patience = Patience(lambda _: None, lambda: context.now_ms() / 1000)
         self._is_new = restored is None
         self._position = None if restored is None else restored.position
 
@@ -90,7 +97,19 @@ class TableEnumerator(SplitQueueEnumerator[Any]):
         try:
             self._take(self._log.after(self._position))
         except OSError as error:  # of a network, say; the next look finds what this one would have found
-            log.warning("cannot look for new files, which is tried again in %d ms: %s", self._interval_ms, error)
+            if not self._patience.asks_again():
+                raise ConnectorError(
+                    f"cannot look for new files of {self._log.name}, also {AWAY_S:.0f} s after the first try: "
+                    f"{explained(error)}"
+                ) from error
+            log.warning(
+                "cannot look for new files of %s, which is tried again in %d ms: %s",
+                self._log.name,
+                self._interval_ms,
+                error,
+            )
+        else:
+            self._patience.answered()
         self._context.call_later(self._interval_ms, self._look)
 
     def _take(self, found: TablePosition) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from flinkray.batches.batch import Batch
+from flinkray.connectors.files.storage import storing
 from flinkray.connectors.lake.columns import fitted, new_columns
 from flinkray.connectors.lake.commits import LakeFiles
 from flinkray.connectors.sink import SinkWriter
@@ -95,15 +96,17 @@ class LakeWriter(SinkWriter):
                 f"{self._where}: tables have columns, and these rows are Python objects; map them to rows, tuples or "
                 "numbers first"
             )
-        if self._adds_columns and (added := new_columns(batch.data.schema, self._table.schema)):
-            self._finish_all()
-            self._table.add_columns(added)
-        rows = fitted(batch.data, self._table.schema, self._where)
-        for partition, part in self._table.by_partition(rows):
-            self._write(partition, part)
+        with storing(f"{self._where}: a file cannot be written"):
+            if self._adds_columns and (added := new_columns(batch.data.schema, self._table.schema)):
+                self._finish_all()
+                self._table.add_columns(added)
+            rows = fitted(batch.data, self._table.schema, self._where)
+            for partition, part in self._table.by_partition(rows):
+                self._write(partition, part)
 
     def prepare_commit(self, checkpoint_id: int) -> list[LakeFiles]:
-        self._finish_all()
+        with storing(f"{self._where}: a file cannot be ended"):
+            self._finish_all()
         files, self._complete = tuple(self._complete), []
         return [LakeFiles(self._sink_id, files)] if files else []
 

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from flinkray.errors import FlinkrayError, InvalidProgramError
+from flinkray.errors import ConnectorError, InvalidProgramError
 from flinkray.extras import import_package
 
 T = TypeVar("T")
@@ -24,9 +24,16 @@ _WORK_S = 120.0
 _AGAIN_S = 0.05
 _SCHEMES = ("nats", "tls", "ws", "wss")
 _NO_STREAM = 10059
+_HINTS = {
+    "maximum payload": "write smaller rows, or raise max_payload of the server",
+    "maximum messages exceeded": "the stream is full; raise its max_msgs, or let it discard old messages",
+    "maximum bytes exceeded": "the stream is full; raise its max_bytes, or let it discard old messages",
+    "insufficient": "the server has no room for more (max_store, max_mem), or its disk is full",
+}
+_SILENT = ("NoServersError", "TimeoutError", "ConnectionClosedError", "NoRespondersError")
 
 
-class NatsError(FlinkrayError):
+class NatsError(ConnectorError):
     """The server cannot do what it is asked for; says what, and the way out."""
 
 
@@ -215,6 +222,8 @@ def explained(error: BaseException) -> str:
         )
     if isinstance(error, ApiError) and error.err_code == _NO_STREAM:
         return f"{text}: make it first, as with 'nats stream add'"
-    if "maximum payload" in text:
-        return f"{text}: write smaller rows, or raise max_payload of the server"
-    return text
+    hint = next((hint for part, hint in _HINTS.items() if part in text), None)
+    is_silent = isinstance(error, OSError | asyncio.TimeoutError) or type(error).__name__ in _SILENT
+    if hint is None and is_silent:
+        hint = "no server answers there; does it run, and is it reachable from here?"
+    return text if hint is None else f"{text}: {hint}"

@@ -14,8 +14,8 @@ import pyarrow as pa
 from msgspec.structs import replace
 
 from flinkray.batches.batch import Batch
-from flinkray.connectors.fetcher import Fetched, FetchingReader, PausingFetcher
-from flinkray.connectors.formats.message_format import decode_rows
+from flinkray.connectors.fetcher import AWAY_S, Fetched, FetchingReader, Patience, PausingFetcher, few
+from flinkray.connectors.formats.message_format import Decoded, decode_rows, first_refused
 from flinkray.connectors.nats.clients import (
     NatsConnection,
     NatsError,
@@ -29,7 +29,7 @@ from flinkray.connectors.nats.enumerator import NatsSplit
 from flinkray.connectors.nats.settings import NatsSourceSettings
 from flinkray.connectors.source import SourceReaderContext
 from flinkray.connectors.subtask import subtask_label
-from flinkray.errors import RecordError
+from flinkray.errors import FlinkrayError, RecordError
 from flinkray.types.records import RecordType
 
 log = logging.getLogger(__name__)
@@ -53,18 +53,18 @@ class NatsReader(FetchingReader[NatsSplit]):
 
     def __init__(self, context: SourceReaderContext, settings: NatsSourceSettings, rows: RecordType) -> None:
         where = subtask_label(context)
-        super().__init__(context, NatsFetcher(settings, rows, where), f"nats of {where}")
+        super().__init__(context, NatsFetcher(settings, rows, where, Patience(context.count)), f"nats of {where}")
 
 
 class NatsFetcher(PausingFetcher[NatsSplit]):
     """Has a consumer for each split, and makes new ones where a connection was lost."""
 
-    def __init__(self, settings: NatsSourceSettings, rows: RecordType, where: str) -> None:
+    def __init__(self, settings: NatsSourceSettings, rows: RecordType, where: str, patience: Patience) -> None:
         super().__init__()
         self._settings = settings
         self._type = rows
         self._where = where
-        self._what = f"cannot read stream {settings.stream!r} of {settings.server}"
+        self._patience = patience
         self._connection: NatsConnection | None = None
         self._consumers: dict[str, PullConsumer] = {}
         self._came = asyncio.Event()
@@ -93,14 +93,18 @@ class NatsFetcher(PausingFetcher[NatsSplit]):
         assert self._connection is not None
         try:
             came = self._connection.run(self._ask_and_take)
+            if came:
+                self._patience.answered()
             for split_id, messages in came.items():
                 yield from self._fetched(self._splits[split_id], messages)
             now = time.monotonic()
             if not came and now > self._looked_at + _LOOK_S:
                 self._looked_at = now
-                for split in self._connection.run(self._found_at_end):
+                at_end = self._connection.run(self._found_at_end)
+                self._patience.answered()
+                for split in at_end:
                     yield from self._moved(split)
-        except (NatsError, RecordError):
+        except FlinkrayError:
             raise
         except Exception as error:
             self._begin_again(error)
@@ -169,8 +173,10 @@ class NatsFetcher(PausingFetcher[NatsSplit]):
         if split.stop is not None and last > split.stop:
             messages = [message for message in messages if message[0] <= split.stop]
         following = replace(split, last=last, start_time=None, is_begun=True)
+        batch = self._rows(messages) if messages else None
+        # Only now, as reading begins again behind it where something fails.
         self._splits[split.split_id] = following
-        yield Fetched(following, self._rows(messages) if messages else None)
+        yield Fetched(following, batch)
         if split.stop is not None and last >= split.stop:
             yield self._ended(following)
 
@@ -187,11 +193,12 @@ class NatsFetcher(PausingFetcher[NatsSplit]):
         settings = self._settings
         sequences, nanos, subjects, payloads, headers = zip(*messages, strict=True)
         try:
-            decoded = decode_rows(settings.value_format, pa.array(payloads, pa.large_binary()))
+            decoded = self._decoded(payloads)
         except ValueError as error:
+            bad, reason = first_refused(messages, lambda some: self._decoded([each[3] for each in some]))
             raise RecordError(
-                f"{self._where}: messages {sequences[0]} to {sequences[-1]} of stream {settings.stream!r} cannot be "
-                f"read: {error}. Read them with RawFormat, and decode them behind the source"
+                f"{self._where}: message {bad[0]} of stream {settings.stream!r} (subject {bad[2]!r}) cannot be read: "
+                f"{reason or error}. Read messages with RawFormat, and decode them behind the source"
             ) from error
         times = pa.array(np.array(nanos, np.int64) // 1_000_000)
         made = {
@@ -206,11 +213,18 @@ class NatsFetcher(PausingFetcher[NatsSplit]):
         data = pa.RecordBatch.from_arrays([*metadata, *decoded.data.columns], schema=self._type.schema)
         return Batch(data, self._type.kind, times, kinds=decoded.kinds)
 
+    def _decoded(self, payloads: Sequence[bytes]) -> Decoded:
+        return decode_rows(self._settings.value_format, pa.array(payloads, pa.large_binary()))
+
     def _begin_again(self, error: Exception) -> None:
         """Makes new consumers after a moment, each behind the last message that was taken."""
+        places = few(f"{each.subject!r} behind message {each.last}" for each in self._splits.values())
+        what = f"cannot read stream {self._settings.stream!r} of {self._settings.server} ({places})"
         if not isinstance(error, ConsumerLost) and not is_transient(error):
-            refuse(error, self._where, self._what)
-        log.warning("%s: %s: %s; trying again", self._where, self._what, explained(error))
+            refuse(error, self._where, what)
+        if not self._patience.asks_again():
+            refuse(error, self._where, f"{what}, asked again for {AWAY_S:.0f} s")
+        log.warning("%s: %s: %s; trying again", self._where, what, explained(error))
         assert self._connection is not None
         self._consumers.clear()
         self._connection.disconnect()

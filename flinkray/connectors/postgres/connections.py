@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn, TypeVar
 
-from flinkray.errors import FlinkrayError, InvalidProgramError
+from flinkray.errors import ConnectorError, InvalidProgramError
 from flinkray.extras import import_package
 from flinkray.redaction import redacted
 
@@ -51,6 +51,9 @@ _HINTS = {
     "55000": "prepared transactions need max_prepared_transactions on the server, for each subtask at least two",
     "23505": "a row with that key is there already; key= of the sink makes it replace the former",
     "23502": "a column that may not be null has no value",
+    "23503": "the row that it refers to is not there (yet)",
+    "23514": "a CHECK of the table forbids the value",
+    "22": "a value does not fit its column; map it to one that does, or widen the column",
 }
 _TEXTS = {
     "Connection refused": "no server answers there; does it run, and is it reachable from here?",
@@ -69,7 +72,7 @@ _TRANSIENT_TEXTS = ("onnection", "server closed", "terminat", "no COPY in progre
 _LASTING_TEXTS = ("authentication failed", "no password supplied", "does not exist")
 
 
-class PostgresError(FlinkrayError):
+class PostgresError(ConnectorError):
     """The server cannot be reached, or refuses what it is told; says which, and the way out."""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NoReturn
 from urllib.parse import urlsplit
 
-from flinkray.errors import FlinkrayError, InvalidProgramError
+from flinkray.errors import ConnectorError, InvalidProgramError
 from flinkray.extras import import_package
 
 TIMEOUT_S = 15.0
@@ -13,7 +13,7 @@ TIMEOUT_S = 15.0
 _SCHEMES = ("redis", "rediss", "unix")
 
 
-class RedisError(FlinkrayError):
+class RedisError(ConnectorError):
     """The server cannot do what it is asked for; says what, and the way out."""
 
 
@@ -64,13 +64,17 @@ def explained(error: BaseException) -> str:
     text = str(error) or type(error).__name__
     hints = {
         "WRONGTYPE": "another kind of value has that key; give it another name",
-        "OOM": "the server's memory is full (maxmemory); let streams have a max_length=, or give it more",
+        "maxmemory": "the server's memory is full (maxmemory); let streams have a max_length=, or give it more",
         "NOAUTH": "the server wants a password: redis://user:password@host:6379",
         "WRONGPASS": "the server refuses user or password",
-        "NOPERM": "the user may not do that",
+        "permission": "the user may not do that (ACL SETUSER)",
+        "read only replica": "the server is a replica; name the one that it follows",
+        "MISCONF": "the server cannot write to its disk, which may be full",
     }
     errors = import_package("redis.exceptions", "Redis")
     if isinstance(error, errors.AuthenticationError):
         return f"{text}: the server refuses user or password, or wants them: redis://user:password@host:6379"
     hint = next((hint for code, hint in hints.items() if code in text), None)
+    if hint is None and isinstance(error, errors.ConnectionError | errors.TimeoutError):
+        hint = "no server answers there; does it run, and is it reachable from here?"
     return text if hint is None else f"{text}: {hint}"

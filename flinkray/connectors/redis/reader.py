@@ -12,8 +12,8 @@ import pyarrow as pa
 from msgspec.structs import replace
 
 from flinkray.batches.batch import Batch
-from flinkray.connectors.fetcher import Fetched, FetchingReader, PausingFetcher
-from flinkray.connectors.formats.message_format import Decoded, decode_rows
+from flinkray.connectors.fetcher import AWAY_S, Fetched, FetchingReader, Patience, PausingFetcher, few
+from flinkray.connectors.formats.message_format import Decoded, decode_rows, first_refused
 from flinkray.connectors.redis.clients import RedisError, client, explained, is_transient, refuse, shown
 from flinkray.connectors.redis.entries import VALUE_FIELD, decode_fields
 from flinkray.connectors.redis.enumerator import RedisSplit
@@ -40,15 +40,17 @@ class RedisReader(FetchingReader[RedisSplit]):
 
     def __init__(self, context: SourceReaderContext, settings: RedisSourceSettings, rows: RecordType) -> None:
         where = subtask_label(context)
-        super().__init__(context, _RedisFetcher(settings, rows, where), f"redis of {where}")
+        fetcher = _RedisFetcher(settings, rows, where, Patience(context.count))
+        super().__init__(context, fetcher, f"redis of {where}")
 
 
 class _RedisFetcher(PausingFetcher[RedisSplit]):
-    def __init__(self, settings: RedisSourceSettings, rows: RecordType, where: str) -> None:
+    def __init__(self, settings: RedisSourceSettings, rows: RecordType, where: str, patience: Patience) -> None:
         super().__init__()
         self._settings = settings
         self._type = rows
         self._where = where
+        self._patience = patience
         self._client: Any = None
 
     def open(self) -> None:
@@ -73,6 +75,7 @@ class _RedisFetcher(PausingFetcher[RedisSplit]):
         except Exception as error:
             self._wait_or_refuse(error)
             return
+        self._patience.answered()
         for name, entries in found:
             yield from self._fetched(self._splits[name.decode()], entries)
 
@@ -81,10 +84,11 @@ class _RedisFetcher(PausingFetcher[RedisSplit]):
         if split.stop_id is not None and _order(last) > _order(split.stop_id):
             entries = [entry for entry in entries if _order(entry[0].decode()) <= _order(split.stop_id)]
         following = replace(split, last_id=last, is_begun=True)
-        self._splits[split.stream] = following
         # A deleted entry is read as one without fields.
         present = [entry for entry in entries if entry[1]]
-        yield Fetched(following, self._rows(split.stream, present) if present else None)
+        batch = self._rows(split.stream, present) if present else None
+        self._splits[split.stream] = following
+        yield Fetched(following, batch)
         yield from self._end_if_reached(following)
 
     def _end_if_reached(self, split: RedisSplit) -> Iterator[Fetched[RedisSplit]]:
@@ -95,17 +99,12 @@ class _RedisFetcher(PausingFetcher[RedisSplit]):
     def _rows(self, stream: str, entries: list[Entry]) -> Batch:
         settings = self._settings
         try:
-            if settings.value_format is None:
-                assert settings.fields is not None
-                decoded = Decoded(decode_fields([fields for _, fields in entries], settings.fields), None)
-            else:
-                values = [fields.get(VALUE_FIELD.encode(), b"") for _, fields in entries]
-                decoded = decode_rows(settings.value_format, pa.array(values, pa.large_binary()))
+            decoded = self._decoded(entries)
         except ValueError as error:
-            ids = f"{entries[0][0].decode()} to {entries[-1][0].decode()}"
+            bad, reason = first_refused(entries, self._decoded)
             raise RecordError(
-                f"{self._where}: entries {ids} of stream {stream!r} cannot be read: {error}. Read fields as text or "
-                "bytes, and convert them behind the source"
+                f"{self._where}: entry {bad[0].decode()} of stream {stream!r} cannot be read: {reason or error}. Read "
+                "fields as text or bytes, and convert them behind the source"
             ) from error
         if decoded.rows is not None:
             entries = [entries[index] for index in decoded.rows.tolist()]
@@ -116,12 +115,23 @@ class _RedisFetcher(PausingFetcher[RedisSplit]):
         data = pa.RecordBatch.from_arrays(columns, schema=self._type.schema)
         return Batch(data, self._type.kind, times, kinds=decoded.kinds)
 
+    def _decoded(self, entries: Sequence[Entry]) -> Decoded:
+        settings = self._settings
+        if settings.value_format is None:
+            assert settings.fields is not None
+            return Decoded(decode_fields([fields for _, fields in entries], settings.fields), None)
+        values = [fields.get(VALUE_FIELD.encode(), b"") for _, fields in entries]
+        return decode_rows(settings.value_format, pa.array(values, pa.large_binary()))
+
     # -- failures
 
     def _wait_or_refuse(self, error: Exception) -> None:
-        what = f"cannot read from {shown(self._settings.url)}"
+        places = few(f"{name!r} behind entry {split.last_id}" for name, split in self._splits.items())
+        what = f"cannot read streams of {shown(self._settings.url)} ({places})"
         if not is_transient(error):
             refuse(error, self._where, what)
+        if not self._patience.asks_again():
+            refuse(error, self._where, f"{what}, asked again for {AWAY_S:.0f} s")
         log.warning("%s: %s: %s; trying again", self._where, what, explained(error))
         time.sleep(_RETRY_S)  # the thread has nothing else to do meanwhile
 

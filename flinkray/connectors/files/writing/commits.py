@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pyarrow import fs
 
 from flinkray.connectors.committer import CommitRequest, Committer
+from flinkray.connectors.files.storage import storing
 from flinkray.connectors.sink import SinkWriterContext
 from flinkray.errors import FlinkrayError
 
@@ -61,7 +62,7 @@ class FileNames:
         context: SinkWriterContext,
     ) -> None:
         self._filesystem = system
-        self._directory = directory
+        self.directory = directory
         self._suffix = suffix
         self._submission = submission
         self._context = context
@@ -90,14 +91,14 @@ class FileNames:
             return ()
         pattern = re.compile(rf"\..*\.{self._submission}-(\d+)\.inprogress", re.DOTALL)
         found: list[str] = []
-        for info in self._filesystem.get_file_info(fs.FileSelector(self._directory)):
+        for info in self._filesystem.get_file_info(fs.FileSelector(self.directory)):
             matched = pattern.fullmatch(info.base_name)
             if matched and int(matched[1]) % self._context.parallelism == self._context.subtask_index:
                 found.append(info.path)
         return tuple(sorted(found))
 
     def _path(self, name: str) -> str:
-        return posixpath.join(self._directory, name)
+        return posixpath.join(self.directory, name)
 
 
 class FileCommitter(Committer):
@@ -111,8 +112,10 @@ class FileCommitter(Committer):
             committable = request.committable
             if isinstance(committable, AbandonedFiles):
                 self._remove(committable.paths)
-            elif not self._is_moved(committable):
-                raise lost(committable.final, f"its hidden file {committable.hidden}")
+                continue
+            with storing(f"{committable.final} cannot be made visible"):
+                if not self._is_moved(committable):
+                    raise lost(committable.final, f"its hidden file {committable.hidden}")
 
     def abort(self, committables: Sequence[FileCommittable | AbandonedFiles]) -> None:
         for committable in committables:

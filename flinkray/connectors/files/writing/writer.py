@@ -12,6 +12,7 @@ from pyarrow import fs
 
 from flinkray.batches.batch import Batch
 from flinkray.connectors.files.partitions import Partitions, by_partition
+from flinkray.connectors.files.storage import storing
 from flinkray.connectors.files.writing.buckets import BucketAssigner, BucketContext, by_bucket
 from flinkray.connectors.files.writing.commits import AbandonedFiles, FileCommittable, FileNames, delete_file
 from flinkray.connectors.files.writing.compaction import FileToCompact
@@ -88,6 +89,7 @@ class FileWriter(SinkWriter):
         self._most_open = _MOST_OPEN_PARTITIONS if directories.are_many else _MOST_OPEN
         self._rolling = rolling
         self._context = context
+        self._where = operator_label(context.operator_name, f"{context.subtask_index + 1} of {context.parallelism}")
         self._compacts = compacts
         self._reports = reports
         self._watermark = -(2**63)
@@ -106,10 +108,11 @@ class FileWriter(SinkWriter):
                 "are Python objects; map them to rows, tuples or numbers first"
             )
         now_ms = self._context.now_ms()
-        for file in [file for file in self._open if self._rolling.ends_before(file, now_ms)]:
-            self._finish(file)
-        for directory, rows in self._by_directory(batch, now_ms):
-            self._write(directory, rows, now_ms)
+        with storing(f"{self._where}: a file cannot be written to {self._names.directory}"):
+            for file in [file for file in self._open if self._rolling.ends_before(file, now_ms)]:
+                self._finish(file)
+            for directory, rows in self._by_directory(batch, now_ms):
+                self._write(directory, rows, now_ms)
 
     def _by_directory(self, batch: Batch, now_ms: int) -> Iterator[tuple[str, pa.RecordBatch]]:
         if self._partitions.columns:
@@ -172,11 +175,12 @@ class FileWriter(SinkWriter):
         self._has_ended = self._has_ended or end_of_input  # the last checkpoint flushes once more
 
     def prepare_commit(self, checkpoint_id: int) -> list[Any]:
-        while self._open:
-            self._finish(self._open[0])
-        for file in self._complete:
-            if file.path != file.committable.hidden:
-                self._filesystem.move(file.path, file.committable.hidden)
+        with storing(f"{self._where}: a file cannot be ended in {self._names.directory}"):
+            while self._open:
+                self._finish(self._open[0])
+            for file in self._complete:
+                if file.path != file.committable.hidden:
+                    self._filesystem.move(file.path, file.committable.hidden)
         complete, self._complete = self._complete, []
         prepared: list[Any] = [self._prepared(file) for file in complete]
         # Right after the end of input the commit may be one without a checkpoint, and then of an attempt that was

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
-from flinkray.connectors.kafka.clients import TIMEOUT_S, KafkaError, confluent_kafka, explained
+from flinkray.connectors.kafka.clients import TIMEOUT_S, Brokers, KafkaError, confluent_kafka, made
 from flinkray.connectors.kafka.transactions.coordinators import KafkaTransaction
 
 _STATISTICS_MS = 250
@@ -18,23 +19,24 @@ _STATISTICS_MS = 250
 class TransactionalProducer:
     """A producer that is ready to begin its transaction."""
 
-    def __init__(self, options: Mapping[str, Any], transactional_id: str, servers: str) -> None:
+    def __init__(self, options: Mapping[str, Any], transactional_id: str, brokers: Brokers) -> None:
         self.transactional_id = transactional_id
         self._identity: tuple[int, int] | None = None
-        self.client = confluent_kafka().Producer(
+        self.client = made(
+            "Producer",
             {
                 **options,
                 "transactional.id": transactional_id,
                 "statistics.interval.ms": _STATISTICS_MS,
                 "stats_cb": self._on_statistics,
-            }
+            },
         )
         try:
             self.client.init_transactions(TIMEOUT_S)
         except confluent_kafka().KafkaException as error:
-            raise KafkaError(
-                f"transaction {transactional_id!r} cannot begin: {explained(error.args[0], servers)}"
-            ) from error
+            with contextlib.suppress(confluent_kafka().KafkaException):
+                self.client.poll(0)  # has the client tell what it says of connections
+            brokers.refuse(error, f"transaction {transactional_id!r} cannot begin")
         self._wait_for_identity()
 
     def transaction(self) -> KafkaTransaction:
@@ -81,7 +83,13 @@ class TransactionalProducers:
         """The producer of the transaction that begins now, after that checkpoint."""
         prepared, self._next = self._next, None
         if prepared is not None and prepared[0] == checkpoint_id:
-            return prepared[1].result(2 * TIMEOUT_S)
+            try:
+                return prepared[1].result(2 * TIMEOUT_S)
+            except TimeoutError as error:
+                raise KafkaError(
+                    f"no transaction can begin after checkpoint {checkpoint_id}: the brokers gave no producer's id in "
+                    f"{2 * TIMEOUT_S:.0f} s; are they running and reachable from here?"
+                ) from error
         return self._create(checkpoint_id)
 
     def retire(self, producer: TransactionalProducer) -> None:

@@ -11,7 +11,7 @@ from msgspec import Struct
 from flinkray.connectors.postgres.changes import slots
 from flinkray.connectors.postgres.changes.settings import ChangesSettings
 from flinkray.connectors.postgres.changes.splits import ChangesSplit, LogSplit, SnapshotSplit, snapshot_splits
-from flinkray.connectors.postgres.connections import control, refuse, shown, sqlstate
+from flinkray.connectors.postgres.connections import PostgresError, control, refuse, shown, sqlstate
 from flinkray.connectors.source import SplitEnumerator, SplitEnumeratorContext
 
 log = logging.getLogger(__name__)
@@ -22,6 +22,8 @@ _SPLITS_PER_SUBTASK = 4
 _LOCK_TIMEOUT = "2s"
 _POLL_MS = 200
 _RETRY_MS = 1_000
+_LONGEST_WAIT_MS = 600_000
+"""For so long it waits for transactions of others, which may be forgotten ones."""
 _LOCK_NOT_AVAILABLE = "55P03"
 _READER_OF_LOG = 0
 
@@ -75,6 +77,7 @@ class ChangesEnumerator(SplitEnumerator):
         """The first checkpoint that has all rows of the snapshot."""
         self._time_ms = 0
         self._said_to_wait = False
+        self._waits_since: int | None = None
 
     def start(self) -> None:
         if self._lsn is None:
@@ -161,6 +164,14 @@ class ChangesEnumerator(SplitEnumerator):
         self._assign()
 
     def _wait(self, what: str, then: Callable[[], None], delay_ms: int) -> None:
+        now = self._context.now_ms()
+        self._waits_since = now if self._waits_since is None else self._waits_since
+        if now - self._waits_since >= _LONGEST_WAIT_MS:
+            raise PostgresError(
+                f"{_WHERE}: transactions that were open on {shown(self._settings.uri)} have not ended for "
+                f"{_LONGEST_WAIT_MS // 1000} s, and have to before {what}; pg_stat_activity has them (backend_xid), "
+                "and pg_terminate_backend ends their sessions"
+            )
         if not self._said_to_wait:
             self._said_to_wait = True
             log.warning(

@@ -37,7 +37,7 @@ from flinkray.connectors.source import (
     SplitEnumerator,
     SplitEnumeratorContext,
 )
-from flinkray.errors import FlinkrayError, UserFunctionError
+from flinkray.errors import ConnectorError, ErrorInfo, FlinkrayError, UserFunctionError
 from flinkray.time.watermarks import WatermarkStrategy
 from flinkray.transformations.operator_factories import SinkFactory, SourceFactory
 from flinkray.types.records import MAX_TIMESTAMP, OperatorId, Timestamp
@@ -222,6 +222,19 @@ def test_an_enumerator_that_cannot_be_made_fails_the_job(job_master: FakeJobMast
     assert "no such table" in str(job_master.failures[0])
     coordinator.handle_event(0, ReaderRegistered(0))
     coordinator.close()
+
+
+def test_an_error_of_ours_of_an_enumerator_fails_the_job_as_it_is_and_names_the_source(
+    job_master: FakeJobMaster,
+) -> None:
+    def fail(_context: Any, _letters: str) -> SplitEnumerator:
+        raise ConnectorError("no broker answers")
+
+    started(job_master, Letters("", fail))
+    (error,) = job_master.failures
+    assert isinstance(error, ConnectorError)
+    assert str(error) == "operator 'letters' (subtask enumerator): no broker answers"
+    assert ErrorInfo.of(error).traceback_text == ""
 
 
 def test_assigning_to_a_subtask_that_does_not_exist_fails_the_job(job_master: FakeJobMaster) -> None:

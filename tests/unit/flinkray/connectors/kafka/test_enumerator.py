@@ -47,7 +47,7 @@ def test_a_reader_that_starts_again_hears_again_that_there_are_no_more_splits() 
     """Also one that had no split that comes back: it waits for that word, and would never end."""
     readers: Any = Readers()
     settings = KafkaSource("host:1", ["orders"], stop="latest")._settings
-    enumerator = KafkaEnumerator(readers, settings, None, Brokers)
+    enumerator = KafkaEnumerator(readers, settings, None, lambda _: Brokers())
     enumerator.start()
     for subtask in (0, 1):
         readers.registered_readers |= {subtask}

@@ -8,8 +8,20 @@ from typing import Any
 
 import pytest
 
-from flinkray import DebeziumJsonFormat, DeliveryGuarantee, InvalidProgramError, JsonFormat, NatsSink, NatsSource
+from flinkray import (
+    AvroFormat,
+    ConnectorError,
+    DebeziumJsonFormat,
+    DeliveryGuarantee,
+    InvalidProgramError,
+    JsonFormat,
+    NatsSink,
+    NatsSource,
+    SchemaRegistry,
+)
+from flinkray.connectors.fetcher import Patience
 from flinkray.connectors.nats.commits import NatsCommitter
+from flinkray.connectors.nats.enumerator import NatsSplit
 from flinkray.connectors.nats.reader import NatsFetcher
 from flinkray.connectors.nats.subjects import covers, overlap
 
@@ -103,9 +115,8 @@ def test_messages_are_rows_with_kinds_and_what_is_known_of_them() -> None:
     assert changelog.is_changelog
     assert not source().is_changelog
     update = b'{"op":"u","before":{"i":1},"after":{"i":2}}'
-    batch = NatsFetcher(changelog._settings, changelog.output_type, "operator 'source'")._rows(
-        [(7, 5_000_000, "a.b", update, {"k": "v"}), (9, 6_999_999, "a.c", update, None)]
-    )
+    fetcher = NatsFetcher(changelog._settings, changelog.output_type, "operator 'source'", Patience(print))
+    batch = fetcher._rows([(7, 5_000_000, "a.b", update, {"k": "v"}), (9, 6_999_999, "a.c", update, None)])
     assert batch.data.to_pylist()[1:3] == [
         {"subject": "a.b", "sequence": 7, "headers": [("k", "v")], "i": 2},
         {"subject": "a.c", "sequence": 9, "headers": [], "i": 1},
@@ -119,3 +130,14 @@ def test_secrets_are_not_shown() -> None:
     for made in (source(servers="nats://ann:hidden@host:4222"), sink(servers=["nats://hidden@host", "nats://b"])):
         assert "hidden" not in repr(made)
         assert "nats://host:4222" in repr(made)
+
+
+def test_messages_that_a_registry_cannot_explain_are_read_again_and_not_passed_over() -> None:
+    schema = {"type": "record", "name": "R", "fields": [{"name": "n", "type": "int"}]}
+    avro = source(value_format=AvroFormat(schema, registry=SchemaRegistry("http://127.0.0.1:1")))
+    fetcher = NatsFetcher(avro._settings, avro.output_type, "operator 'source'", Patience(print))
+    split = NatsSplit("s", ">", 3)
+    list(fetcher.add_splits([split]))
+    with pytest.raises(ConnectorError, match="did not answer"):
+        list(fetcher._fetched(split, [(4, 0, "a", b"\0\0\0\0\1\2", None)]))
+    assert fetcher._splits == {split.split_id: split}

@@ -25,6 +25,10 @@ class Context(Assignments):
     def __init__(self, parallelism: int = 2) -> None:
         super().__init__(parallelism)
         self.timers: list[Callable[[], None]] = []
+        self.now = 0
+
+    def now_ms(self) -> int:
+        return self.now
 
     def call_later(self, delay_ms: int, callback: Callable[[], None]) -> None:
         self.timers.append(callback)
@@ -170,3 +174,14 @@ def test_a_log_that_is_not_logical_is_refused() -> None:
     connection = type("Connection", (), {"execute": lambda *_: level})()
     with pytest.raises(PostgresError, match=r"here: .*wal_level is 'replica' there; set it to 'logical'"):
         slots.check_server(connection, "here")
+
+
+def test_transactions_that_never_end_are_not_waited_for_for_ever(server: ScriptedServer) -> None:
+    server.oldest = [8]
+    context = Context(1)
+    started(context)
+    context.now = 599_999
+    context.timers.pop(0)()
+    context.now = 600_000
+    with pytest.raises(PostgresError, match=r"have not ended for 600 s.*pg_terminate_backend"):
+        context.timers.pop(0)()

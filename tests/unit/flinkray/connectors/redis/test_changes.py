@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from flinkray import DebeziumJsonFormat, RedisSource
+from flinkray.connectors.fetcher import Patience
 from flinkray.connectors.redis.reader import _RedisFetcher
 
 
@@ -12,7 +13,8 @@ def test_changes_in_entries_are_rows_with_kinds_and_what_their_entry_has() -> No
     assert not RedisSource("redis://host", "s", {"i": int}).is_changelog
     changes = [b'{"op":"u","before":{"i":1},"after":{"i":2}}', b"", b'{"op":"d","before":{"i":2}}']
     entries = [(b"%d-0" % number, {b"value": change}) for number, change in enumerate(changes)]
-    batch = _RedisFetcher(source._settings, source.output_type, "operator 'source'")._rows("s", entries)
+    fetcher = _RedisFetcher(source._settings, source.output_type, "operator 'source'", Patience(print))
+    batch = fetcher._rows("s", entries)
     assert batch.data.to_pylist() == [{"id": "0-0", "i": 1}, {"id": "0-0", "i": 2}, {"id": "2-0", "i": 2}]
     assert batch.row_kinds.to_pylist() == [1, 2, 3]
     assert batch.timestamps is not None
