@@ -192,10 +192,10 @@ def test_what_is_missing_is_said_when_it_is_built(build: Any, message: str) -> N
 
 
 EXAMPLES_OF_THE_WHEEL = {
-    "kafka_avro_format": ("test_avro_topic", 7, "+I[1, hi]"),
+    "kafka_avro_format": ("test_avro_topic", 7, "+I[1,hi]"),
     "kafka_bytearray_format": ("test_bytearray_topic", 3, '{"id": 1, "country": "USA"}'),
-    "kafka_csv_format": ("test_csv_topic", 7, "+I[1, hi]"),
-    "kafka_json_format": ("test_json_topic", 7, "+I[1, hi]"),
+    "kafka_csv_format": ("test_csv_topic", 7, "+I[1,hi]"),
+    "kafka_json_format": ("test_json_topic", 7, "+I[1,hi]"),
 }
 """Programs of pyflink/examples/datastream/connectors that write a topic and then read it for ever: topic, number of
 rows, and the first of them."""

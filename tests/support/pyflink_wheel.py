@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import subprocess
 import sys
@@ -62,7 +63,7 @@ def first_lines(program: Path, count: int) -> list[str]:
     end.start()
     try:
         assert process.stdout is not None
-        return [line.rstrip("\n") for line, _ in zip(_results(process.stdout), range(count), strict=False)]
+        return [line.rstrip("\n") for line in itertools.islice(_results(process.stdout), count)]
     finally:
         end.cancel()
         process.kill()
