@@ -10,11 +10,10 @@ from flinkray.connectors.source import Source
 from flinkray.errors import InvalidProgramError, did_you_mean
 from flinkray.tables.connectors import (
     datagen,
-    delta,
     filesystem,
-    iceberg,
     in_memory,
     kafka,
+    lake,
     nats,
     postgres,
     printing,
@@ -35,9 +34,9 @@ from flinkray.types.changelogs import INSERTS, Changes
 CONNECTORS: dict[str, Connector] = {
     "blackhole": printing.BLACKHOLE,
     "datagen": datagen.CONNECTOR,
-    "delta": delta.CONNECTOR,
+    "delta": lake.DELTA,
     "filesystem": filesystem.CONNECTOR,
-    "iceberg": iceberg.CONNECTOR,
+    "iceberg": lake.ICEBERG,
     "jdbc": postgres.JDBC,
     "kafka": kafka.KAFKA,
     "nats": nats.CONNECTOR,
