@@ -2,7 +2,7 @@
 from .batches.batch import Batch
 from .collected_rows import CollectedRows
 from .config.configuration import Configuration
-from .connectors.async_sink import AsyncSinkWriter
+from .connectors.async_sink import AsyncSinkWriter, SendAgain
 from .connectors.collect.sink import CollectSink
 from .connectors.collection.source import ArrowSource, CollectionSource, PandasSource
 from .connectors.committer import CommitOutcome, CommitRequest, Committer
@@ -30,6 +30,9 @@ from .connectors.formats.message_format import ChangelogFormat, Changes, Message
 from .connectors.formats.protobuf import ProtobufFormat
 from .connectors.formats.raw import RawFormat
 from .connectors.formats.schema_registry import SchemaRegistry
+from .connectors.http.event_sink import ServerSentEventsSink
+from .connectors.http.sink import HttpSink
+from .connectors.http.webhook import WebhookSource
 from .connectors.hybrid.source import HybridSource
 from .connectors.iceberg.sink import IcebergSink
 from .connectors.iceberg.source import IcebergSource
@@ -316,6 +319,7 @@ __all__ = [
     "GlobalWindow",
     "GlobalWindows",
     "HashMapStateBackend",
+    "HttpSink",
     "HybridSource",
     "IcebergSink",
     "IcebergSource",
@@ -407,8 +411,10 @@ __all__ = [
     "RuntimeContext",
     "RuntimeExecutionMode",
     "SchemaRegistry",
+    "SendAgain",
     "SequenceField",
     "SequenceSource",
+    "ServerSentEventsSink",
     "SessionWindowTimeGapExtractor",
     "Sink",
     "SinkFunction",
@@ -459,6 +465,7 @@ __all__ = [
     "ValueStateDescriptor",
     "WatermarkGenerator",
     "WatermarkStrategy",
+    "WebhookSource",
     "Window",
     "WindowAssigner",
     "WindowContext",

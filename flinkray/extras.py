@@ -9,7 +9,7 @@ from flinkray.errors import MissingDependencyError
 
 _INSTALLATIONS = {
     "adbc_driver_postgresql": 'pip install "flinkray[postgres]"',
-    "aiohttp": 'pip install "flinkray[ui]"',
+    "aiohttp": 'pip install "flinkray[ui]" (REST and its page) or "flinkray[http]" (connectors)',
     "aiokafka": 'pip install "flinkray[kafka]"',
     "confluent_kafka": 'pip install "flinkray[kafka]"',
     "deltalake": 'pip install "flinkray[delta]"',

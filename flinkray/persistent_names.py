@@ -30,6 +30,7 @@ NAMES = {
     "SinkFunctionSink@1": "flinkray.connectors.functions.sink:SinkFunctionSink",
     "HybridSplit@1": "flinkray.connectors.hybrid.messages:HybridSplit",
     "HybridEnumeratorState@1": "flinkray.connectors.hybrid.messages:HybridEnumeratorState",
+    "HttpTarget@1": "flinkray.connectors.http.target:HttpTarget",
     "LakeFiles@1": "flinkray.connectors.lake.commits:LakeFiles",
     "TablePosition@1": "flinkray.connectors.lake.enumerator:TablePosition",
     "DeltaFile@1": "flinkray.connectors.delta.data_files:DeltaFile",

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 HIDDEN = "***"
 
-_SECRETS = r"passw(?:or)?d|secret|token|credential|(?:api|access|account|private|service|secret)[_.-]?key"
+_SECRETS = r"passw(?:or)?d|secret|token|credential|authorization|(?:api|access|account|private|service|secret)[_.-]?key"
 _SECRET_NAME = re.compile(rf"{_SECRETS}|jaas|oauthbearer|(?<![^\W_])key(?![^\W_])", re.IGNORECASE)
 """In the names of settings, `key` as a word of its own counts too; in texts it mostly is the key of a row."""
 _SECRET_OPTION = re.compile(rf"{_SECRETS}|jaas|oauthbearer", re.IGNORECASE)

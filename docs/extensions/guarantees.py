@@ -7,6 +7,7 @@ from flinkray import (
     DeltaSink,
     DiscardSink,
     FileSink,
+    HttpSink,
     IcebergSink,
     JsonFormat,
     KafkaSink,
@@ -14,6 +15,7 @@ from flinkray import (
     PostgresSink,
     PrintSink,
     RedisSink,
+    ServerSentEventsSink,
     Sink,
 )
 
@@ -44,6 +46,8 @@ SINKS: tuple[tuple[str, Sink], ...] = (
             delivery_guarantee=DeliveryGuarantee.EXACTLY_ONCE,
         ),
     ),
+    ("HttpSink", HttpSink("https://host/rows")),
+    ("ServerSentEventsSink", ServerSentEventsSink(8080)),
     ("PrintSink, `print()`", PrintSink()),
     ("DiscardSink", DiscardSink()),
 )

@@ -19,6 +19,22 @@ FIRST_PAUSE_MS = 100
 LONGEST_PAUSE_MS = 30_000
 
 
+class SendAgain(Exception):
+    """What `AsyncSinkWriter.send` raises where rows have to be sent again, and the system has said why, or when.
+
+    Args:
+        reason: for the error of rows that are tried too often: "... could not be sent, the last time because <reason>".
+        rows: the indices of these rows; None: all of the request.
+        after_ms: nothing is sent for so many milliseconds, where that is longer than the pause would be anyway.
+    """
+
+    def __init__(self, reason: str, rows: Sequence[int] | None = None, after_ms: float = 0) -> None:
+        super().__init__(reason, rows, after_ms)
+        self.reason = reason
+        self.rows = rows
+        self.after_ms = after_ms
+
+
 class AsyncSinkWriter(SinkWriter):
     """Sends rows with a client of asyncio's (Flink's AsyncSinkWriter); a subclass says how, in `send`.
 
@@ -38,7 +54,8 @@ class AsyncSinkWriter(SinkWriter):
         self._rows_in_flight = 0
         self._allowed = self._limits.max_in_flight
         """How many requests may be under way: half as many after each that failed, one more after each that did not."""
-        self._is_pausing = False
+        self._paused_until = 0.0
+        """By the task's clock; 0: nothing has failed, or the pause is over."""
         self._has_timer = False
         context.gauge_function("requests_in_flight", lambda: float(self._in_flight))
 
@@ -50,6 +67,7 @@ class AsyncSinkWriter(SinkWriter):
             The indices of rows that have to be sent again; None or empty: all are done.
 
         Raises:
+            SendAgain: some rows have to be sent again, for a reason, or after a pause.
             OSError, TimeoutError: all rows have to be sent again.
             Exception: they never can be sent; the job fails.
         """
@@ -80,7 +98,7 @@ class AsyncSinkWriter(SinkWriter):
 
     @property
     def _may_send(self) -> bool:
-        return self._in_flight < self._allowed and not self._is_pausing
+        return self._in_flight < self._allowed and not self._paused_until
 
     def _send_next(self) -> None:
         request = self._buffer.next()
@@ -94,7 +112,10 @@ class AsyncSinkWriter(SinkWriter):
     def _answered(self, request: Request, failed: Sequence[int] | None, error: BaseException | None) -> None:
         self._in_flight -= 1
         self._rows_in_flight -= request.rows.num_rows
-        if isinstance(error, OSError | TimeoutError | asyncio.TimeoutError):
+        if isinstance(error, SendAgain):
+            rows = range(request.rows.num_rows) if error.rows is None else error.rows
+            self._retry(request, list(rows), error.reason, error.after_ms)
+        elif isinstance(error, OSError | TimeoutError | asyncio.TimeoutError):
             self._retry(request, list(range(request.rows.num_rows)), repr(error))
         elif error is not None:
             raise error
@@ -104,7 +125,7 @@ class AsyncSinkWriter(SinkWriter):
             self._allowed = min(self._allowed + 1, self._limits.max_in_flight)
         self._go_on()
 
-    def _retry(self, request: Request, failed: list[int], reason: str) -> None:
+    def _retry(self, request: Request, failed: list[int], reason: str, after_ms: float = 0) -> None:
         if request.attempt >= self._limits.max_attempts:
             raise ConnectorError(
                 f"{subtask_label(self._context)}: {len(failed)} rows could not be sent in "
@@ -114,14 +135,19 @@ class AsyncSinkWriter(SinkWriter):
         self._context.count("rows_sent_again", len(failed))
         self._buffer.put_back(request, failed)
         self._allowed = max(1, self._allowed // 2)
-        if not self._is_pausing:
-            self._is_pausing = True
-            pause = min(FIRST_PAUSE_MS * 2 ** (request.attempt - 1), LONGEST_PAUSE_MS)
-            self._context.call_later(pause, self._end_pause)
+        own_pause = min(FIRST_PAUSE_MS * 2 ** (request.attempt - 1), LONGEST_PAUSE_MS)
+        self._pause(max(own_pause, after_ms))
 
-    def _end_pause(self) -> None:
-        self._is_pausing = False
-        self._go_on()
+    def _pause(self, pause_ms: float) -> None:
+        until = self._context.now_ms() + pause_ms
+        if until > self._paused_until:
+            self._paused_until = until
+            self._context.call_later(pause_ms, lambda: self._end_pause(until))
+
+    def _end_pause(self, until: float) -> None:
+        if until == self._paused_until:
+            self._paused_until = 0.0
+            self._go_on()
 
     def _go_on(self) -> None:
         """Sends what need not wait for more rows, or has waited long enough."""

@@ -103,6 +103,11 @@ class Sink(ABC):
         rows with the same values in them come to the same writer, in order; empty: there are none."""
         return ()
 
+    @property
+    def is_parallel(self) -> bool:
+        """False: it runs in one subtask only, whatever the environment's parallelism."""
+        return True
+
     def prepare(self) -> Sink:
         """Called in the driver once per submission, before anything is shipped; gives the sink to ship."""
         return self

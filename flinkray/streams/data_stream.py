@@ -416,7 +416,8 @@ class DataStream(OperatorSettings, ColumnOperations, StreamResults):
         if sink.accepts is ChangelogMode.UPSERT and not sink.key_columns:
             raise InvalidProgramError(f"sink_to: {type(sink).__name__} accepts upserts, so it must have key_columns")
         self._known.require(sink.key_columns, "sink_to")
-        return self._sink(SinkFactory(sink), "Sink: Unnamed")
+        added = self._sink(SinkFactory(sink), "Sink: Unnamed")
+        return added if sink.is_parallel else added.set_parallelism(1)
 
     def add_sink(self, function: SinkFunction | Callable[[Any], Any]) -> DataStreamSink:
         """Calls `function(value)` for each value, in the tasks. After a failure values may come again.

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 DOCS = Path(__file__).parents[2] / "docs"
-WITH_SERVERS = {"http", "kafka", "nats", "postgres", "redis"}
+WITH_SERVERS = {"kafka", "nats", "postgres", "redis"}
 """Pages whose programs need servers: `tests/servers` runs them."""
 PAGES = sorted(
     page

@@ -43,6 +43,7 @@ from flinkray import (
     DiscardSink,
     Duration,
     GlobalWindow,
+    HttpSink,
     JobStatus,
     JsonFormat,
     KafkaSink,
@@ -60,6 +61,7 @@ from flinkray import (
     Row,
     SequenceField,
     SequenceSource,
+    ServerSentEventsSink,
     SinkFunction,
     SocketSource,
     SourceBatch,
@@ -69,6 +71,7 @@ from flinkray import (
     TumblingEventTimeWindows,
     Types,
     WatermarkStrategy,
+    WebhookSource,
     Window,
     coalesce,
     col,
@@ -570,6 +573,7 @@ def programs() -> dict[str, Callable[[StreamExecutionEnvironment], None]]:
         "connectors": _connectors,
         "messages": _messages,
         "changelogs": _changelogs,
+        "requests": _requests,
     }
 
 
@@ -596,6 +600,12 @@ def _messages(env: StreamExecutionEnvironment) -> None:
         NatsSource("nats://host", "s", JsonFormat({"n": int})), WatermarkStrategy.no_watermarks(), "n"
     )
     stored.sink_to(NatsSink("nats://host", "copies", JsonFormat()))
+
+
+def _requests(env: StreamExecutionEnvironment) -> None:
+    came = env.from_source(WebhookSource(1, JsonFormat({"n": int})), WatermarkStrategy.no_watermarks(), "webhook")
+    came.sink_to(HttpSink("https://host/rows"))
+    came.sink_to(ServerSentEventsSink(2))
 
 
 def _changelogs(env: StreamExecutionEnvironment) -> None:

@@ -70,6 +70,7 @@ ROOMS = (
     "flinkray.connectors.discard",
     "flinkray.connectors.feedback",
     "flinkray.connectors.spark",
+    "flinkray.connectors.http",
     "flinkray.connectors.redis",
     "flinkray.connectors.nats",
     "flinkray.connectors.lake",

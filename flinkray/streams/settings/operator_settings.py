@@ -77,6 +77,11 @@ class OperatorSettings(ABC):
                 f"{operator_label(operator.name)}: {type(factory.source).__name__} runs in one subtask, so its "
                 f"parallelism cannot be {parallelism}; use rebalance() after it"
             )
+        if isinstance(factory, SinkFactory) and not factory.sink.is_parallel and parallelism != 1:
+            raise InvalidProgramError(
+                f"{operator_label(operator.name)}: {type(factory.sink).__name__} runs in one subtask, so its "
+                f"parallelism cannot be {parallelism}"
+            )
         operator.parallelism = parallelism
         return self
 

@@ -29,6 +29,7 @@ SECRET = "wJalr/XUt+nFEMI"
         (f"abfs://c@account.net/x?sig={SECRET}", "abfs://***@account.net/x?sig=***"),
         (f"Row(name='a', password='{SECRET}')", "Row(name='a', password=***)"),
         (f"{{'api_key': '{SECRET}', 'n': 1}}", "{'api_key': ***, 'n': 1}"),
+        (f"headers={{'Authorization': 'Bearer {SECRET}'}}", "headers={'Authorization': ***}"),
         (f"cannot take 'first:1,db.password:{SECRET},oops'", "cannot take 'first:1,db.password:***,oops'"),
         (f"-D my.aws.secret-access-key={SECRET}", "-D my.aws.secret-access-key=***"),
     ],

@@ -22,6 +22,7 @@ from flinkray import (
     NotSerializableError,
     OutputTag,
     RuntimeContext,
+    ServerSentEventsSink,
     StreamExecutionEnvironment,
     Sum,
     TumblingEventTimeWindows,
@@ -216,6 +217,7 @@ WRONG_CALLS: dict[str, tuple[Any, str]] = {
     "parallelism 0": (lambda rows: rows.map(str).set_parallelism(0), "operator 'Map': parallelism must be between 1"),
     "parallelism of text": (lambda rows: rows.map(str).set_parallelism("2"), "whole number"),
     "collection in parallel": (lambda rows: rows._environment.from_collection([1]).set_parallelism(2), "one subtask"),
+    "events in parallel": (lambda rows: rows.sink_to(ServerSentEventsSink(1)).set_parallelism(2), "one subtask"),
     "uid hash": (lambda rows: rows.map(str).set_uid_hash("xyz"), "32 hex digits"),
     "empty name": (lambda rows: rows.map(str).name(""), "name must be a text that is not empty"),
     "co-map of a lambda": (lambda rows: rows.connect(rows).map(lambda a: a), "takes a CoMapFunction"),
@@ -235,6 +237,11 @@ def test_a_wrong_call_says_what_is_wrong(rows: DataStream, call: str) -> None:
     function, message = WRONG_CALLS[call]
     with pytest.raises(InvalidProgramError, match=message):
         function(rows)
+
+
+def test_a_sink_that_is_not_parallel_has_one_subtask(rows: DataStream) -> None:
+    assert operator(rows.sink_to(ServerSentEventsSink(1))).parallelism == 1
+    assert operator(rows.sink_to(DiscardSink())).parallelism is None
 
 
 @pytest.mark.parametrize("setting", ["name", "uid", "set_description", "slot_sharing_group", "co_location_group"])

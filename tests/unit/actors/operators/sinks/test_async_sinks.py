@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from actors.operators.sinks.operator import SinkOperator
-from flinkray import AsyncSinkWriter, RequestLimits, Sink, SinkWriter, SinkWriterContext
+from flinkray import AsyncSinkWriter, RequestLimits, SendAgain, Sink, SinkWriter, SinkWriterContext
 from flinkray.errors import FlinkrayError, UserFunctionError
 from flinkray.transformations.operator_factories import SinkFactory
 from tests.support.operators import OperatorHarness, code
@@ -148,6 +148,21 @@ def test_rows_that_fail_too_often_fail_the_job_and_say_why(service: Service) -> 
         with pytest.raises(FlinkrayError, match=r"operator 'op'.*1 rows could not be sent in 3 attempts.*nobody there"):
             sink.advance(60_000)
         assert len(service.requests) == 3
+
+
+def test_a_service_says_which_rows_go_again_and_when_and_why(service: Service) -> None:
+    def refuse(values: list[int]) -> None:
+        raise SendAgain("it is busy", [1] if len(values) == 2 else None, 5_000)
+
+    service.answer = refuse
+    with opened(service, max_rows=2, max_attempts=2) as sink:
+        sink.push(numbers(1, 2))
+        sink.advance(10)
+        sink.advance(4_999)
+        assert service.requests == [[1, 2]]
+        with pytest.raises(FlinkrayError, match=r"1 rows could not be sent in 2 attempts, .* because it is busy; "):
+            sink.advance(100)
+        assert service.requests == [[1, 2], [2]]
 
 
 def test_an_error_that_will_not_go_away_fails_the_job_at_once(service: Service) -> None:

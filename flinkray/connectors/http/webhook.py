@@ -1,0 +1,287 @@
+"""Requests that others make as a source of rows."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Literal
+
+import pyarrow as pa
+
+from flinkray.batches.batch import Batch, concat
+from flinkray.connectors.formats.message_format import MessageFormat
+from flinkray.connectors.http.bodies import Split, UnknownContentType, decoded_body, split_of
+from flinkray.connectors.http.clients import aiohttp, is_shown
+from flinkray.connectors.http.intake import Intake
+from flinkray.connectors.http.server import HttpServer, checked_place, web
+from flinkray.connectors.source import (
+    Boundedness,
+    ReaderStatus,
+    Source,
+    SourceBatch,
+    SourceReader,
+    SourceReaderContext,
+    SplitEnumerator,
+    SplitEnumeratorContext,
+)
+from flinkray.connectors.split_list import SplitListEnumerator
+from flinkray.errors import InvalidProgramError, operator_label
+from flinkray.time.durations import Duration, to_millis
+from flinkray.types.records import RecordType
+
+_NAME = "WebhookSource"
+_BODY_S = 30.0
+"""A client that promises a body and does not send it must not keep its connection for ever."""
+_AGAIN_S = "1"
+"""What `Retry-After` says."""
+
+
+class WebhookSource(Source):
+    """The rows that others POST to a server which this source is. Comes with `flinkray[http]`.
+
+    A body is a JSON object, a JSON array of them, or lines of them (application/x-ndjson); with `CsvFormat` lines of
+    text/csv, with other formats also text/plain, a message per line, and application/octet-stream, one message. All
+    rows of a request are taken, or none. Rows have the time at which they came as event time.
+
+    What the answer 200 promises:
+
+    - answer="checkpoint": the rows are in a complete checkpoint. At least once, if clients send again what they got no
+      200 for. Answers take as long as checkpoints, so many requests should be under way.
+    - answer="received": the rows have come. At most once: those that no checkpoint has are lost with the task.
+
+    Other answers: 400 (a row cannot be read), 401 (no token), 404, 405, 408 (the body does not come), 413 (too large),
+    415 (content type), and 503 with `Retry-After`, where too many rows wait, no checkpoint completes in time, or the
+    job stops.
+
+    One subtask listens, on the machine that it runs on.
+
+    Args:
+        port: where it listens; 0: any free port, which the log tells.
+        value_format: how messages are read. A ChangelogFormat makes a changelog.
+        answer: "checkpoint" or "received".
+        host: the address that it listens on: "127.0.0.1" hears this machine alone, "0.0.0.0" all that reach it.
+        path: of requests.
+        token: what they have to show, as `Authorization: Bearer <token>` or `X-Token: <token>`; shown nowhere. None:
+            nothing, and then requests of pages in browsers are refused.
+        max_bytes: of a body.
+        max_waiting_rows: how many rows may wait for the task, or for their checkpoint.
+        answer_timeout: how long a request waits for its checkpoint at most.
+    """
+
+    def __init__(
+        self,
+        port: int,
+        value_format: MessageFormat,
+        answer: Literal["checkpoint", "received"] = "checkpoint",
+        host: str = "127.0.0.1",
+        path: str = "/",
+        token: str | None = None,
+        max_bytes: int = 1 << 20,
+        max_waiting_rows: int = 10_000,
+        answer_timeout: Duration = "60 s",
+    ) -> None:
+        checked_place(host, port, path, _NAME)
+        if answer not in ("checkpoint", "received"):
+            raise InvalidProgramError(f"{_NAME}(answer=...) is 'checkpoint' or 'received', not {answer!r}")
+        if token == "":
+            raise InvalidProgramError(f"{_NAME}(token=...) is empty; None lets everybody in")
+        answer_timeout_ms = to_millis(answer_timeout, "answer_timeout")
+        limits = {"max_bytes": max_bytes, "max_waiting_rows": max_waiting_rows, "answer_timeout": answer_timeout_ms}
+        for name, given in limits.items():
+            if given < 1:
+                raise InvalidProgramError(f"{_NAME}({name}=...) is at least 1, not {given}")
+        self.port = port
+        self.value_format = value_format
+        self.waits_for_checkpoints = answer == "checkpoint"
+        self.host = host
+        self.path = path
+        self.token = token
+        self.max_bytes = max_bytes
+        self.max_waiting_rows = max_waiting_rows
+        self.answer_timeout_ms = answer_timeout_ms
+
+    def __repr__(self) -> str:
+        return f"{_NAME}({self.host!r}, {self.port}, {self.path!r})"
+
+    @property
+    def boundedness(self) -> Boundedness:
+        return Boundedness.UNBOUNDED
+
+    @property
+    def output_type(self) -> RecordType:
+        return self.value_format.record_type
+
+    @property
+    def is_parallel(self) -> bool:
+        return False
+
+    @property
+    def is_changelog(self) -> bool:
+        return self.value_format.is_changelog
+
+    def prepare(self) -> WebhookSource:
+        aiohttp()  # an error names the extra before anything is started
+        return self
+
+    def create_enumerator(self, context: SplitEnumeratorContext, restored: Any = None) -> SplitEnumerator:
+        return SplitListEnumerator(context, ())
+
+    def create_reader(self, context: SourceReaderContext) -> SourceReader:
+        return WebhookReader(context, self)
+
+
+class WebhookReader(SourceReader):
+    """The task's side: takes what has come, and lets requests be answered.
+
+    Raises:
+        InvalidProgramError: answers wait for checkpoints, and the job has none.
+    """
+
+    def __init__(self, context: SourceReaderContext, source: WebhookSource) -> None:
+        self._context = context
+        where = operator_label(context.operator_name, f"{context.subtask_index + 1} of {context.parallelism}")
+        if source.waits_for_checkpoints and not context.has_checkpoints:
+            raise InvalidProgramError(
+                f"{where}: {_NAME} answers when a checkpoint is complete, and the job takes none: set "
+                "execution.checkpointing.interval, or answer='received'"
+            )
+        self._intake = Intake(source.max_waiting_rows, source.waits_for_checkpoints)
+        handler = _Handler(context, source, self._intake)
+        is_first = context.attempt_number == 0
+        self.server = HttpServer(
+            handler.handle, source.host, source.port, where, _NAME, is_first, context.notify_available
+        )
+
+    def start(self) -> None:
+        self.server.start()
+
+    def poll(self) -> SourceBatch | ReaderStatus:
+        if self.server.failure is not None:
+            raise self.server.failure
+        taken = self._intake.take(self._context.batch_rows)
+        return SourceBatch(concat(taken), "webhook") if taken else ReaderStatus.NOTHING_AVAILABLE
+
+    def add_splits(self, splits: Any) -> None: ...
+
+    def notify_no_more_splits(self) -> None: ...
+
+    def snapshot_state(self, checkpoint_id: int) -> list[Any]:
+        self._intake.barrier(checkpoint_id)
+        return []
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        self._intake.complete(checkpoint_id)
+
+    def pending_rows(self) -> int:
+        return self._intake.rows
+
+    def close(self) -> None:
+        self._intake.close()
+        self.server.close()
+
+
+class _Refused(Exception):
+    def __init__(self, status: int, what: str, **headers: str) -> None:
+        super().__init__(status, what)
+        self.status = status
+        self.what = what
+        self.headers = {name.replace("_", "-"): value for name, value in headers.items()}
+
+
+class _Handler:
+    """The server's side, on its event loop."""
+
+    def __init__(self, context: SourceReaderContext, source: WebhookSource, intake: Intake) -> None:
+        self._context = context
+        self._source = source
+        self._intake = intake
+        self._web = web()
+
+    async def handle(self, request: Any) -> Any:
+        try:
+            split = self._accepted(request)
+            rows = await self._take(split, await self._body_of(request))
+        except _Refused as refused:
+            self._context.count("requests_refused")
+            answer = {"error": refused.what}
+            return self._web.json_response(answer, status=refused.status, headers=refused.headers)
+        return self._web.json_response({"rows": rows})
+
+    def _accepted(self, request: Any) -> Split:
+        """How to read the body of a request whose headers are as they should be."""
+        source = self._source
+        if request.path != source.path:
+            raise _Refused(404, f"rows are taken at {source.path}")
+        if request.method != "POST":
+            raise _Refused(405, "rows are taken by POST", Allow="POST")
+        if not is_shown(source.token, request.headers):
+            what = "show the token, as Authorization: Bearer <token> or X-Token: <token>"
+            raise _Refused(401, what, WWW_Authenticate="Bearer")
+        if source.token is None and "Origin" in request.headers:
+            raise _Refused(403, "pages in browsers are not heard: the source has no token")
+        try:
+            split = split_of(source.value_format, request.headers.get("Content-Type", ""))
+        except UnknownContentType as error:
+            raise _Refused(415, str(error)) from error
+        if (request.content_length or 0) > source.max_bytes:
+            raise self._too_large()
+        if self._intake.is_full:
+            raise _Refused(503, "too many rows wait", Retry_After=_AGAIN_S)
+        return split
+
+    async def _body_of(self, request: Any) -> bytes:
+        most, body = self._source.max_bytes, b""
+        try:
+            async with asyncio.timeout(_BODY_S):
+                while len(body) <= most and (piece := await request.content.read(most + 1)):
+                    body += piece
+        except TimeoutError:
+            raise _Refused(408, f"the body did not come within {_BODY_S:.0f} s") from None
+        except self._web.RequestPayloadError as error:
+            raise _Refused(400, f"the body cannot be read: {error}") from error
+        if len(body) > most:
+            raise self._too_large()
+        return body
+
+    async def _take(self, split: Split, body: bytes) -> int:
+        """Hands the rows over, and waits until they may be forgotten; gives how many they are."""
+        try:
+            messages = split(body)
+            if not len(messages):
+                return 0
+            decoded = decoded_body(self._source.value_format, messages)
+        except (ValueError, pa.ArrowException) as error:
+            raise _Refused(400, f"the rows cannot be read: {error}") from error
+        kind = self._source.value_format.record_type.kind
+        batch = Batch(decoded.data, kind, self._context.now_ms(), kinds=decoded.kinds)
+        if not batch.num_rows:
+            return 0
+        loop = asyncio.get_running_loop()
+        answered: asyncio.Future[bool] = loop.create_future()
+
+        def answer(is_taken: bool) -> None:
+            loop.call_soon_threadsafe(_settle, answered, is_taken)
+
+        if not self._intake.admit(batch, answer):
+            raise _Refused(503, "too many rows wait", Retry_After=_AGAIN_S)
+        self._context.notify_available()
+        await self._wait(answered)
+        return batch.num_rows
+
+    async def _wait(self, answered: asyncio.Future[bool]) -> None:
+        timeout_ms = self._source.answer_timeout_ms
+        try:
+            async with asyncio.timeout(timeout_ms / 1_000):
+                is_taken = await answered
+        except TimeoutError:
+            what = f"no checkpoint was complete within {timeout_ms} ms: send the rows again"
+            raise _Refused(503, what, Retry_After=_AGAIN_S) from None
+        if not is_taken:
+            raise _Refused(503, "the job stops or starts again: send the rows again", Retry_After=_AGAIN_S)
+
+    def _too_large(self) -> _Refused:
+        return _Refused(413, f"a body has at most {self._source.max_bytes} bytes: send fewer rows at a time")
+
+
+def _settle(answered: asyncio.Future[bool], is_taken: bool) -> None:
+    if not answered.done():
+        answered.set_result(is_taken)
