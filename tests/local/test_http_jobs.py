@@ -11,6 +11,7 @@ import pytest
 from flinkray import (
     Configuration,
     HttpSink,
+    InvalidProgramError,
     JobExecutionError,
     JsonFormat,
     RequestLimits,
@@ -72,3 +73,20 @@ def test_a_service_that_never_takes_rows_ends_the_job_and_is_named() -> None:
     assert "operator 'Sink: orders' (subtask 1 of 1): 1 rows could not be sent in 2 attempts" in str(raised.value)
     assert said in str(raised.value)
     assert "RequestLimits(max_attempts=...)" in str(raised.value)
+
+
+def test_a_table_is_a_service_that_is_asked_and_one_that_gets_rows() -> None:
+    names = {"/rows?id=1": Answered(200, '{"name": "a"}'), "/rows?id=2": Answered(404)}
+    with Service(lambda asked: names.get(asked.path, Answered())) as service:
+        env = StreamExecutionEnvironment.get_execution_environment({"execution.target": "local"}).set_parallelism(1)
+        place = f"'connector' = 'http', 'url' = '{service.url}', 'header.Authorization' = 'Bearer x'"
+        env.tables.execute_sql(f"CREATE TABLE names (id INT, name STRING) WITH ({place})")
+        env.tables.execute_sql(f"CREATE TABLE greeted (n INT, name STRING) WITH ({place}, 'format' = 'json')")
+        asked = "(SELECT n, PROCTIME() AS p FROM (VALUES (1), (2), (1)) AS v(n)) AS t"
+        lookup = f"{asked} LEFT JOIN names FOR SYSTEM_TIME AS OF t.p AS c ON t.n = c.id"
+        env.tables.execute_sql(f"INSERT INTO greeted SELECT n, name FROM {lookup}").wait()
+        written = [row for each in service.taken if each.method == "POST" for row in each.lines]
+        with pytest.raises(InvalidProgramError, match=r"table 'names' .* the table cannot be read"):
+            env.tables.execute_sql("SELECT * FROM names")
+    assert sorted(map(repr, written)) == ["{'n': 1, 'name': 'a'}"] * 2 + ["{'n': 2, 'name': None}"]
+    assert {each.headers["Authorization"] for each in service.asked} == {"Bearer x"}

@@ -11,6 +11,7 @@ from flinkray.errors import InvalidProgramError, did_you_mean
 from flinkray.tables.connectors import (
     datagen,
     filesystem,
+    http,
     in_memory,
     kafka,
     lake,
@@ -36,6 +37,7 @@ CONNECTORS: dict[str, Connector] = {
     "datagen": datagen.CONNECTOR,
     "delta": lake.DELTA,
     "filesystem": filesystem.CONNECTOR,
+    "http": http.HTTP,
     "iceberg": lake.ICEBERG,
     "jdbc": postgres.JDBC,
     "kafka": kafka.KAFKA,
@@ -45,6 +47,7 @@ CONNECTORS: dict[str, Connector] = {
     "redis": redis.CONNECTOR,
     "upsert-kafka": kafka.UPSERT_KAFKA,
     "values": in_memory.CONNECTOR,
+    "webhook": http.WEBHOOK,
 }
 _PARALLELISM, _LOOKUP = "parallelism", "lookup."
 

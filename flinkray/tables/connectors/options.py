@@ -11,11 +11,14 @@ from flinkray.config.parsers import number as parse_number
 from flinkray.config.parsers import text as parse_text
 from flinkray.config.parsers import truth as parse_truth
 from flinkray.config.parsers import whole_number as parse_whole_number
+from flinkray.connectors.lookup import FOR_EVER
 from flinkray.errors import InvalidProgramError, did_you_mean
 
 T = TypeVar("T")
 D = TypeVar("D")
 CONNECTOR = "connector"
+_MOST_ROWS = 2**62
+"""Where nothing says how many rows are cached."""
 _SIZE = re.compile(r"(\d+)\s*(?:b|bytes|([kmgt])b?)?")
 
 
@@ -121,6 +124,14 @@ class ConnectorOptions:
             if key != CONNECTOR and key not in self._known and not key.startswith(but):
                 known = sorted(self._known)
                 raise self.fail(f"there is no option {key!r}{did_you_mean(key, known)}; options: {', '.join(known)}")
+
+
+def lookup_cache(options: ConnectorOptions) -> tuple[int, int]:
+    """For how many milliseconds what a table was asked for is good, and how many rows are kept."""
+    is_cached = options.one_of("lookup.cache", ("NONE", "PARTIAL"), "NONE") == "PARTIAL"
+    expiry = options.read("lookup.partial-cache.expire-after-write", parse_duration, FOR_EVER)
+    rows = options.read("lookup.partial-cache.max-rows", parse_whole_number, _MOST_ROWS)
+    return (expiry if is_cached else 0), rows
 
 
 def size_in_bytes(raw: object) -> int:

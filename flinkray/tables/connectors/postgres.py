@@ -6,7 +6,7 @@ from __future__ import annotations
 from urllib.parse import quote
 
 from flinkray.connectors.delivery_guarantee import DeliveryGuarantee
-from flinkray.connectors.lookup import FOR_EVER, LookupTable
+from flinkray.connectors.lookup import LookupTable
 from flinkray.connectors.postgres.changes.source import PostgresChangesSource
 from flinkray.connectors.postgres.columns import quoted
 from flinkray.connectors.postgres.lookup_table import PostgresTable
@@ -14,15 +14,13 @@ from flinkray.connectors.postgres.sink import PostgresSink
 from flinkray.connectors.postgres.source import PostgresSource
 from flinkray.connectors.sink import Sink
 from flinkray.tables.connectors.contract import Connector, TableSource, physical_columns
-from flinkray.tables.connectors.options import ConnectorOptions
+from flinkray.tables.connectors.options import ConnectorOptions, lookup_cache
 from flinkray.tables.plans.tables import Table
 from flinkray.types.changelogs import Changes
 
 _JDBC = "jdbc:"
 _PORT = 5432
 _ALL, _UPSERT = "all", "upsert"
-_MOST_ROWS = 2**62
-"""Where nothing says how many rows are cached."""
 
 
 def _uri(options: ConnectorOptions) -> str:
@@ -59,12 +57,7 @@ def _sink(table: Table, options: ConnectorOptions) -> Sink:
 
 
 def _lookup(_table: Table, options: ConnectorOptions) -> LookupTable:
-    cached = options.one_of("lookup.cache", ("NONE", "PARTIAL"), "NONE") == "PARTIAL"
-    expiry = options.millis("lookup.partial-cache.expire-after-write", FOR_EVER)
-    rows = options.whole_number("lookup.partial-cache.max-rows", _MOST_ROWS)
-    assert expiry is not None
-    assert rows is not None
-    return PostgresTable(_uri(options), options.required("table-name"), expiry if cached else 0, rows)
+    return PostgresTable(_uri(options), options.required("table-name"), *lookup_cache(options))
 
 
 JDBC = Connector(_source, _sink, lookup=_lookup)

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from msgspec import structs
 
-from flinkray import FileCompaction, InvalidProgramError, PartitionCommit, StreamExecutionEnvironment
+from flinkray import FileCompaction, InvalidProgramError, PartitionCommit, RequestLimits, StreamExecutionEnvironment
 from flinkray.connectors.delivery_guarantee import DeliveryGuarantee
 from flinkray.tables.connectors.connectors import changes_of, lookup_of, scan, sink_of
 from flinkray.tables.plans.tables import Table
@@ -24,6 +24,8 @@ CSV = "'connector'='filesystem','path'='x','format'='csv'"
 KAFKA = "'connector'='kafka','topic'='t','properties.bootstrap.servers'='h:1'"
 UPSERT = "'connector'='upsert-kafka','topic'='t','properties.bootstrap.servers'='h:1'"
 CDC = "'connector'='postgres-cdc','hostname'='h','username'='m','password'='p@','database-name'='d','table-name'='T'"
+WEBHOOK = "'connector'='webhook','port'='1','format'='json'"
+HTTP = "'connector'='http','url'='http://h/','format'='json'"
 JDBC = "'connector'='jdbc','table-name'='x','url'='jdbc:postgresql://h:1/d'"
 
 
@@ -80,6 +82,11 @@ def table(columns: str, options: str) -> Table:
         ("n INT", "'connector'='jdbc','table-name'='x','url'='jdbc:mysql://h/d'", "address of a PostgreSQL server"),
         ("n INT", "'connector'='values','data-id'='x'", "no rows are registered as 'x'"),
         ("n INT", CDC, "option 'slot.name' is missing"),
+        ("n INT", "'connector'='webhook','format'='json'", "option 'port' is missing"),
+        ("n INT", f"{WEBHOOK},'answer'='later'", "it is one of checkpoint, received"),
+        ("n INT", f"{WEBHOOK},'json.ignore-parse-errors'='true'", "gets the answer 400"),
+        ("n INT", f"{WEBHOOK},'max-body-size'='large'", "expected a size such as '128MB'"),
+        ("n INT", "'connector'='http','url'='http://h/','format'='csv'", "it is one of json"),
         ("n INT", f"{CDC},'slot.name'='s','decoding.plugin.name'='wal2json'", "it is one of pgoutput"),
     ],
 )
@@ -124,6 +131,31 @@ def test_a_sink_has_the_guarantee_and_key_that_the_table_says() -> None:
     made = sink(found)
     assert made._key == ("id",)
     assert made._uri == "postgresql://me:p%40ss@h:1/d"
+
+
+def test_rows_of_requests_are_gathered_as_the_options_of_asynchronous_sinks_say() -> None:
+    gathered = "'sink.batch.max-size'='7','sink.flush-buffer.size'='2kb','sink.flush-buffer.timeout'='5 ms'"
+    under_way = "'sink.requests.max-inflight'='3','sink.requests.max-buffered'='9','sink.max-attempts'='2'"
+    made = sink(table("n INT", f"{HTTP},{gathered},{under_way},'header.X'='y','sink.body'='array','sink.method'='PUT'"))
+    assert made._limits == RequestLimits(
+        max_rows=7,
+        max_bytes=2048,
+        max_in_flight=3,
+        max_buffered_rows=9,
+        max_time_in_buffer_ms=5,
+        max_attempts=2,
+    )
+    assert (made._target.headers, made._target.body, made._target.method) == ((("X", "y"),), "array", "PUT")
+    for options, words in (
+        (f"{HTTP},'sink.body'='lists'", "it is one of lines, array, row"),
+        (f"{HTTP},'sink.methodd'='PUT'", "did you mean 'sink.method'"),
+        (HTTP.replace("'json'", "'debezium-json'"), "rows are only added"),
+    ):
+        with pytest.raises(InvalidProgramError, match=words):
+            sink(table("n INT", options))
+    source = scan(table("n INT", f"{WEBHOOK},'token'='x','host'='0.0.0.0','path'='/a','answer.timeout'='1 s'"))
+    assert isinstance(source, PhysicalTransformation)
+    assert source.parallelism == 1
 
 
 def test_a_table_that_is_looked_up_keeps_what_it_found_as_its_options_say() -> None:
