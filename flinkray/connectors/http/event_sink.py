@@ -186,7 +186,7 @@ class _Subscribers:
             return
         chunk = together(events)
         for subscriber, transport in list(self._open.items()):
-            # What is there may be more than the limit alone, where one batch is.
+            # A single batch may be more than the limit.
             if subscriber.nbytes and subscriber.nbytes + len(chunk) > self._sink.max_waiting_bytes:
                 del self._open[subscriber]
                 self._context.count("subscribers_cut_off")
@@ -216,9 +216,9 @@ class _Subscribers:
             response.headers["Access-Control-Allow-Origin"] = sink.allowed_origin
         await response.prepare(request)
         subscriber = _Subscriber()
+        subscriber.is_ended = self._is_ended
         last_id = request.headers.get("Last-Event-ID")
         # At once: browsers take the connection for open when the first byte comes.
-        subscriber.is_ended = self._is_ended
         subscriber.add(COMMENT if last_id is None else COMMENT + self._history.since(last_id))
         if request.transport is None:  # it has gone already
             return response

@@ -17,9 +17,8 @@ from flinkray.errors import InvalidProgramError
 
 log = logging.getLogger(__name__)
 _http_log = logging.getLogger(f"{__name__}.protocol")
-_http_log.setLevel(
-    logging.CRITICAL
-)  # of clients that send what is no HTTP, or go away; errors of handlers are told here
+# It tells of clients that send what is no HTTP, or go away; errors of handlers are told here.
+_http_log.setLevel(logging.CRITICAL)
 
 _AGAIN_S = 0.1
 _PATIENCE_S = 10.0
