@@ -45,6 +45,7 @@ class TargetWriter(SinkWriter):
                 self._target = describe(connection)
             except Exception as error:
                 refuse(error, self.where, f"cannot write to {shown(uri)}")
+        self._connection: Any = None
         self._rows: TargetRows | None = None
         self._given: pa.Schema | None = None
 
@@ -62,20 +63,11 @@ class TargetWriter(SinkWriter):
             self._rows = TargetRows(self._target, data.schema, self.where)
         return self._rows, self._rows.fitted(data)
 
-    def close(self) -> None: ...
-
-
-class DirectWriter(TargetWriter):
-    """At least once: each batch is a transaction."""
-
-    def __init__(self, context: SinkWriterContext, uri: str, describe: Callable[[Any], Target]) -> None:
-        super().__init__(context, uri, describe)
-        self._connection: Any = None
-
-    def write(self, batch: Batch) -> None:
-        rows, data = self.fitted(batch)
-        what = f"cannot write {len(data)} rows to {self._target} of {shown(self.uri)}"
-        tried(lambda: self._write(rows, data), self.where, what, on_retry=self._count)
+    def cursor(self) -> Any:
+        """A cursor of the ADBC connection, which is made when it is first needed."""
+        if self._connection is None:
+            self._connection = columnar(self.uri, self.where)
+        return self._connection.cursor()
 
     def close(self) -> None:
         connection, self._connection = self._connection, None
@@ -83,11 +75,18 @@ class DirectWriter(TargetWriter):
             with contextlib.suppress(Exception):  # the server may have closed it
                 connection.close()
 
+
+class DirectWriter(TargetWriter):
+    """At least once: each batch is a transaction."""
+
+    def write(self, batch: Batch) -> None:
+        rows, data = self.fitted(batch)
+        what = f"cannot write {len(data)} rows to {self._target} of {shown(self.uri)}"
+        tried(lambda: self._write(rows, data), self.where, what, on_retry=self._count)
+
     def _write(self, rows: TargetRows, data: pa.RecordBatch) -> None:
         try:
-            if self._connection is None:
-                self._connection = columnar(self.uri, self.where)
-            with self._connection.cursor() as cursor:
+            with self.cursor() as cursor:
                 rows.write(cursor, data, Staging())
             self._connection.commit()
         except BaseException:
@@ -166,7 +165,6 @@ class TransactionWriter(TargetWriter):
         self._table = table
         self._name = uuid.uuid4().hex
         self._lineage = lineage
-        self._connection: Any = None
         self._staging = Staging(self._target.schema)
         self._kept = _Kept()
         self._uncommitted = 0
@@ -217,17 +215,9 @@ class TransactionWriter(TargetWriter):
     def snapshot_state(self, checkpoint_id: int) -> str:
         return self._lineage
 
-    def close(self) -> None:
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            with contextlib.suppress(Exception):  # the server may have closed it
-                connection.close()
-
     def _write(self, rows: TargetRows, data: pa.RecordBatch) -> None:
         try:
-            if self._connection is None:
-                self._connection = columnar(self.uri, self.where)
-            with self._connection.cursor() as cursor:
+            with self.cursor() as cursor:
                 rows.write(cursor, data, self._staging)
         except Exception as error:
             refuse(error, self.where, f"cannot write to {self._target} of {shown(self.uri)}")
