@@ -15,7 +15,7 @@ from actors.protocol.checkpoint_handles import OperatorSubtaskState, PartKind, S
 from actors.protocol.elements import CheckpointOptions, Watermark, WatermarkStatus
 from actors.state.keyed.options import StateOptions
 from actors.state.snapshots.snapshot import read_keyed_table
-from actors.tasks.chain.outputs import BroadcastingOutput, ChainingOutput, name_operator, naming_operator
+from actors.tasks.chain.outputs import BroadcastingOutput, ChainingOutput, close_all, naming_operator
 from actors.testing.context import HarnessContext, RecordingOutput
 from actors.testing.snapshots import MemoryRestoredState, RecordingStateWriter, inline_data
 from actors.user_code.functions import OpenedPartitioner
@@ -179,19 +179,7 @@ class PipelineDriver:
             raise
 
     def close(self) -> None:
-        first: Exception | None = None
-        while self._unclosed:
-            operator = self._unclosed.pop()
-            try:
-                operator.close()
-            except Exception as error:
-                name_operator(error, operator)
-                first = first or error
-        while self._partitioners:
-            try:
-                self._partitioners.pop().close()
-            except Exception as error:
-                first = first or error
+        first = close_all(self._unclosed, self._partitioners)
         self._host.timers.clear()
         if first is not None:
             raise first

@@ -28,6 +28,7 @@ from actors.tasks.chain.outputs import (
     RecordWriterOutput,
     ResultWriter,
     SourceOutput,
+    close_all,
     combined,
     name_operator,
     naming_operator,
@@ -211,19 +212,7 @@ class OperatorChain:
 
         Each is closed once, however often this is called: a task that fails here calls it again at its end.
         """
-        first: Exception | None = None
-        while self._unclosed:
-            operator = self._unclosed.pop()
-            try:
-                operator.close()
-            except Exception as error:
-                name_operator(error, operator)
-                first = first or error
-        while self._partitioners:
-            try:
-                self._partitioners.pop().close()
-            except Exception as error:
-                first = first or error
+        first = close_all(self._unclosed, self._partitioners)
         if first is not None:
             raise first
 

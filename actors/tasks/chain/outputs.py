@@ -16,6 +16,7 @@ from typing import Protocol
 from actors.operators.contract.chunking import ChunkConsumer
 from actors.operators.contract.operator import Operator, Output, label_of
 from actors.protocol.elements import ACTIVE, IDLE, Event, LatencyMarker, Watermark
+from actors.user_code.functions import OpenedPartitioner
 from flinkray.batches.batch import Batch
 from flinkray.errors import IncompatibleStateError
 from flinkray.types.records import OutputTag, Timestamp
@@ -256,3 +257,22 @@ def naming_operator(operator: Operator) -> Iterator[None]:
     except Exception as error:
         name_operator(error, operator)
         raise
+
+
+def close_all(operators: list[Operator], partitioners: list[OpenedPartitioner]) -> Exception | None:
+    """Closes all of both, the last ones first, even if one fails, and takes them off the lists; gives the first
+    failure."""
+    first: Exception | None = None
+    while operators:
+        operator = operators.pop()
+        try:
+            operator.close()
+        except Exception as error:
+            name_operator(error, operator)
+            first = first or error
+    while partitioners:
+        try:
+            partitioners.pop().close()
+        except Exception as error:
+            first = first or error
+    return first
