@@ -69,6 +69,7 @@ def test_what_cannot_be_read_or_written_is_refused_by_name() -> None:
         (source, {"stop": "earliest"}, "'latest', a sequence from 1 on or None"),
         (source, {"gone": "ignore"}, "'fail' or 'skip'"),
         (source, {"metadata": ["offset"]}, "knows subject, sequence, timestamp, headers, not 'offset'"),
+        (source, {"metadata": ["subject", "subject"]}, "names a column twice: subject, subject"),
         (
             source,
             {"metadata": ["subject"], "value_format": JsonFormat({"subject": str})},
