@@ -12,8 +12,8 @@ from benchmarks.nexmark.events import EventTimes
 from benchmarks.nexmark.program import stream_answer
 from benchmarks.nexmark.queries import QUERIES
 from benchmarks.nexmark.source import NexmarkSource
+from tests.support.flink_statements import DATA
 from tests.support.jobs import environment
-from tests.support.sql import DATA
 
 ANSWERS: dict[str, list[str] | str] = json.loads((DATA / "nexmark_answers.json").read_text())
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Callable
-from pathlib import Path
 
 from hypothesis import strategies as st
 
@@ -61,17 +60,7 @@ from flinkray.tables.syntax.queries import (
     TableReference,
     Values,
 )
-
-DATA = Path(__file__).resolve().parent.parent / "data" / "sql"
-
-
-def named_statements(file: str) -> dict[str, str]:
-    """The statements of a file of tests/data/sql in which each has its name in a comment above it."""
-    found: dict[str, str] = {}
-    for part in (DATA / file).read_text().split("\n-- ")[1:]:
-        name, _, text = part.partition("\n")
-        found[name.strip()] = text.strip().rstrip(";")
-    return {name: text for name, text in found.items() if text}
+from tests.support.flink_statements import DATA, named_statements
 
 
 def wrong_statements(folder: str) -> list[str]:

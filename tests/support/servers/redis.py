@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-import signal
-import subprocess
 import tempfile
 from collections.abc import Iterator
 from functools import cached_property
@@ -13,25 +11,22 @@ from pathlib import Path
 from typing import Any
 
 from examples.servers import ServerUnavailable, free_port
-from tests.support.waiting import eventually
-
-START_S = 30
+from tests.support.servers.processes import ServerProcess
 
 
-class RedisServer:
-    """A running server, which can be stopped and started again, with the same data at the same port."""
+class RedisServer(ServerProcess):
+    """A running server."""
 
     def __init__(self, directory: Path) -> None:
         program = shutil.which("redis-server") or shutil.which("valkey-server")
         if program is None:
             raise ServerUnavailable("Redis needs redis-server (Debian: apt-get install redis-server)")
         self.port = free_port()
-        self._directory = directory
-        self._command = [
+        command = [
             *(program, "--port", str(self.port), "--bind", "127.0.0.1", "--dir", str(directory)),
             *("--appendonly", "yes", "--appendfsync", "always", "--save", ""),
         ]
-        self._process = self._start()
+        super().__init__("Redis", command, directory / "log")
 
     @property
     def url(self) -> str:
@@ -43,26 +38,8 @@ class RedisServer:
 
         return redis.Redis.from_url(self.url)
 
-    def stop(self) -> None:
-        self._process.send_signal(signal.SIGKILL)
-        self._process.wait(30)
-
-    def restart(self) -> None:
-        self._process = self._start()
-
-    def _start(self) -> subprocess.Popen[bytes]:
-        with (self._directory / "log").open("ab") as log:
-            process = subprocess.Popen(self._command, stdout=log, stderr=log, start_new_session=True)
-
-        def answers() -> bool:
-            if process.poll() is not None:
-                raise ServerUnavailable(f"Redis ended: {(self._directory / 'log').read_text()[-2000:]}")
-            with contextlib.suppress(Exception):
-                return bool(self.client.ping())
-            return False
-
-        eventually(answers, deadline_s=START_S)
-        return process
+    def _answers(self) -> bool:
+        return bool(self.client.ping())
 
 
 @contextlib.contextmanager

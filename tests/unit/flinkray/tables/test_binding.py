@@ -16,14 +16,8 @@ from flinkray.tables.plans.tables import ColumnKind, Table
 from flinkray.tables.syntax import statements as syntax
 from flinkray.tables.syntax.parsing.parser import parse_statement
 from flinkray.tables.types.logical import BIGINT, INT, ROW, STRING, RowType
-from tests.support.sql import (
-    DATA,
-    assert_stored_message,
-    named_statements,
-    nexmark_catalog,
-    nexmark_statements,
-    wrong_statements,
-)
+from tests.support.flink_statements import DATA, named_statements
+from tests.support.sql import assert_stored_message, nexmark_catalog, nexmark_statements, wrong_statements
 
 NEXMARK = nexmark_statements()
 NEXMARK_TYPES: dict[str, list[list[str]]] = json.loads((DATA / "nexmark_types.json").read_text())

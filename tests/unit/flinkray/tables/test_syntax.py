@@ -17,14 +17,8 @@ from flinkray.tables.syntax.statements import QueryStatement, Statement
 from flinkray.tables.syntax.unparsing.expressions import expression_text
 from flinkray.tables.syntax.unparsing.statements import statement_text
 from flinkray.tables.syntax.words import RESERVED
-from tests.support.sql import (
-    DATA,
-    EXPRESSIONS,
-    assert_stored_message,
-    nexmark_statements,
-    queries,
-    wrong_statements,
-)
+from tests.support.flink_statements import DATA
+from tests.support.sql import EXPRESSIONS, assert_stored_message, nexmark_statements, queries, wrong_statements
 
 STATEMENTS = (DATA / "statements.sql").read_text()
 NEXMARK = nexmark_statements()
