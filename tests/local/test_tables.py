@@ -108,7 +108,7 @@ def test_rows_come_with_what_they_do_and_go_into_files(env: StreamExecutionEnvir
 def test_directories_are_named_by_the_columns_that_a_table_is_partitioned_by(
     env: StreamExecutionEnvironment, tmp_path: Path
 ) -> None:
-    for format in ("csv", "raw"):
+    for format in ("csv", "raw", "orc", "avro"):
         env.tables.execute_sql(
             f"CREATE TABLE {format}_files (born DATE, line STRING) PARTITIONED BY (born) "
             f"WITH ('connector' = 'filesystem', 'format' = '{format}', 'path' = '{tmp_path / format}')"

@@ -10,17 +10,20 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.json
 import pyarrow.parquet as pq
+from pyarrow import fs
 
 from flinkray import (
     FileSource,
 )
 from flinkray.batches.batch import Batch
 from flinkray.connectors.files.formats import FileSplit
+from flinkray.connectors.files.writing.commits import FileCommittable
+from flinkray.connectors.files.writing.open_files import FileKind
 from flinkray.connectors.source import SourceBatch
 from tests.support.api import Assignments, FakeSubtaskContext, ThreadedRun
 
 TABLE = pa.table({"n": list(range(100)), "word": [f"w{n}" if n % 7 else None for n in range(100)]})
-FORMATS = ["parquet", "csv", "json", "arrow"]
+FORMATS = ["parquet", "csv", "json", "arrow", "orc", "avro"]
 
 
 def write(path: Path, format: str, table: pa.Table = TABLE) -> None:
@@ -31,6 +34,13 @@ def write(path: Path, format: str, table: pa.Table = TABLE) -> None:
         pyarrow.csv.write_csv(table, path)
     elif format == "json":
         path.write_text("".join(json.dumps(row) + "\n" for row in table.to_pylist()))
+    elif format in ("orc", "avro"):
+        batches = table.to_batches(max_chunksize=30)
+        with fs.LocalFileSystem().open_output_stream(str(path), compression=None) as stream:
+            file = FileKind.of(format).open(stream, table.schema, str(path), FileCommittable("", ""))
+            for batch in batches:
+                file.write(batch)
+            file.finish()
     else:
         with pa.ipc.new_file(path, table.schema) as writer:
             writer.write_table(table, max_chunksize=30)

@@ -28,9 +28,10 @@ _INFERENCE_BYTES = 8 << 20
 """So many bytes of a file are searched for a value of each column."""
 _LONGEST_CSV_ROW = 1 << 30
 """The largest block of Arrow's CSV reader in bytes: a row must fit into a block."""
-_SPLIT_BYTES = 1 << 20
+SPLIT_BYTES = 1 << 20
 """Row groups and batches that are smaller go into a split together."""
-_COMPRESSED = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4", ".br": "brotli"}
+COMPRESSED = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4", ".br": "brotli"}
+"""Codecs by what names of files end with."""
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 TEXT_SCHEMA = pa.schema([(SCALAR_COLUMN, pa.string())])
 
@@ -102,18 +103,18 @@ class ParquetFiles(FileFormat):
             footer = pq.ParquetFile(file).metadata
             sizes = [footer.row_group(group).total_byte_size for group in range(footer.num_row_groups)]
         # Each split reads the whole footer, which is larger than the rows where the groups are small.
-        return _ranges(sizes, max(_SPLIT_BYTES, footer.serialized_size))
+        return ranges(sizes, max(SPLIT_BYTES, footer.serialized_size))
 
     def read(self, split: FileSplit, schema: pa.Schema, batch_rows: int) -> Iterator[tuple[pa.RecordBatch, FileSplit]]:
         with split.filesystem.open_input_file(split.path) as file:
             parquet = pq.ParquetFile(file)
             groups = range(split.start, parquet.num_row_groups if split.stop is None else split.stop)
-            names = _present(parquet.schema_arrow.names, schema)
+            names = present(parquet.schema_arrow.names, schema)
             paths = names if self._fields is None else columns_to_read(names, self._fields)
             batches = parquet.iter_batches(batch_rows, groups, paths, use_threads=False)
             if self._fields is not None:
                 batches = (with_nulls(batch, schema, names) for batch in batches)
-            yield from _from_row(batches, split, batch_rows)
+            yield from from_row(batches, split, batch_rows)
 
 
 class ArrowFiles(FileFormat):
@@ -128,15 +129,15 @@ class ArrowFiles(FileFormat):
     def splits(self, system: fs.FileSystem, path: str, size: int) -> list[tuple[int, int | None]]:
         with system.open_input_file(path) as file:
             count = pa.ipc.open_file(file).num_record_batches
-        return _ranges([size // max(count, 1)] * count, _SPLIT_BYTES)  # it does not say more without being read
+        return ranges([size // max(count, 1)] * count, SPLIT_BYTES)  # it does not say more without being read
 
     def read(self, split: FileSplit, schema: pa.Schema, batch_rows: int) -> Iterator[tuple[pa.RecordBatch, FileSplit]]:
         with split.filesystem.open_input_file(split.path) as file:
             reader = pa.ipc.open_file(file)
             stop = reader.num_record_batches if split.stop is None else split.stop
-            names = _present(reader.schema.names, schema)
+            names = present(reader.schema.names, schema)
             batches = (reader.get_batch(index).select(names) for index in range(split.start, stop))
-            yield from _from_row(batches, split, batch_rows)
+            yield from from_row(batches, split, batch_rows)
 
 
 # As pandas reads them: what is quoted is text, and an empty field or one such as NA is null where it is not.
@@ -195,7 +196,7 @@ class CsvFiles(FileFormat):
         return [(0, None)] if size else []
 
     def read(self, split: FileSplit, schema: pa.Schema, batch_rows: int) -> Iterator[tuple[pa.RecordBatch, FileSplit]]:
-        names = _present(self._header(split.filesystem, split.path), schema)
+        names = present(self._header(split.filesystem, split.path), schema)
         read_as = pa.schema([field.with_type(_csv_type(field.type)) for field in schema])
         options = pa_csv.ConvertOptions(column_types=read_as, include_columns=names, **_NULLS)
 
@@ -221,7 +222,7 @@ def read_by_blocks(
     """
     for block_bytes in _csv_blocks():
         try:
-            for batch, after in _from_row(opened(block_bytes), split, batch_rows):
+            for batch, after in from_row(opened(block_bytes), split, batch_rows):
                 split = after
                 yield batch, after
             return
@@ -324,40 +325,6 @@ class TextFiles(LineFiles):
         return pa.RecordBatch.from_arrays([values.cast(pa.string())], schema=TEXT_SCHEMA)
 
 
-FORMATS: dict[str, type[FileFormat]] = {
-    "parquet": ParquetFiles,
-    "csv": CsvFiles,
-    "json": JsonFiles,
-    "arrow": ArrowFiles,
-    "text": TextFiles,
-}
-_SUFFIXES = {
-    ".parquet": "parquet",
-    ".csv": "csv",
-    ".json": "json",
-    ".jsonl": "json",
-    ".ndjson": "json",
-    ".arrow": "arrow",
-    ".feather": "arrow",
-    ".txt": "text",
-    ".log": "text",
-}
-
-
-def format_of(path: str) -> str:
-    """The format that a file's name ends in.
-
-    Raises:
-        InvalidProgramError: none of those known.
-    """
-    plain = path.lower()
-    plain = next((plain.removesuffix(suffix) for suffix in _COMPRESSED if plain.endswith(suffix)), plain)
-    for suffix, name in _SUFFIXES.items():
-        if plain.endswith(suffix):
-            return name
-    raise InvalidProgramError(f"the name of {path} tells no format; set format= to one of {', '.join(FORMATS)}")
-
-
 def open_stream(system: fs.FileSystem, path: str) -> pa.NativeFile:
     """The file's bytes, decompressed as its name says."""
     return system.open_input_stream(path, compression=_compression(path))
@@ -365,7 +332,7 @@ def open_stream(system: fs.FileSystem, path: str) -> pa.NativeFile:
 
 def _compression(path: str) -> str | None:
     name = path.lower()
-    return next((codec for suffix, codec in _COMPRESSED.items() if name.endswith(suffix)), None)
+    return next((codec for suffix, codec in COMPRESSED.items() if name.endswith(suffix)), None)
 
 
 def refuse_ambiguous(names: Sequence[str], wanted: Iterable[str]) -> None:
@@ -380,13 +347,13 @@ def refuse_ambiguous(names: Sequence[str], wanted: Iterable[str]) -> None:
             raise ValueError(f"several columns are called {name!r}; rename all but one of them, or read only others")
 
 
-def _present(names: Sequence[str], schema: pa.Schema) -> list[str]:
+def present(names: Sequence[str], schema: pa.Schema) -> list[str]:
     """Which of a file's columns are read for `schema`: one that it has not where it has no other, since rows count."""
     refuse_ambiguous(names, schema.names)
     return [name for name in schema.names if name in names] or list(names[:1])
 
 
-def _ranges(sizes: Sequence[int], enough: int) -> list[tuple[int, int | None]]:
+def ranges(sizes: Sequence[int], enough: int) -> list[tuple[int, int | None]]:
     """The (start, stop) of ranges of neighbouring parts that have `enough` bytes together.
 
     Args:
@@ -402,7 +369,7 @@ def _ranges(sizes: Sequence[int], enough: int) -> list[tuple[int, int | None]]:
     return ranges
 
 
-def _from_row(
+def from_row(
     batches: Iterator[pa.RecordBatch], split: FileSplit, batch_rows: int
 ) -> Iterator[tuple[pa.RecordBatch, FileSplit]]:
     """The rows after the first `split.row`, in batches of at most `batch_rows`."""

@@ -13,18 +13,12 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import fs
 
-from flinkray.connectors.files.formats import (
-    FORMATS,
-    CsvFiles,
-    FileFormat,
-    FileSplit,
-    ParquetFiles,
-    format_of,
-    refuse_ambiguous,
-)
+from flinkray.connectors.files.formats import CsvFiles, FileFormat, FileSplit, ParquetFiles, refuse_ambiguous
 from flinkray.connectors.files.inferred_types import filled, has_unknown, unknown_as_text
+from flinkray.connectors.files.known_formats import FORMATS, format_of
 from flinkray.connectors.files.message_lines import MessageLines
 from flinkray.connectors.files.monitoring import FileMonitor, MonitoredFiles
+from flinkray.connectors.files.orc_files import OrcFiles
 from flinkray.connectors.files.partitions import DEFAULT_PARTITION, Partitions, partition_column, partition_values
 from flinkray.connectors.files.paths import FoundFile, PathLike, find_files, list_files
 from flinkray.connectors.files.small_files import FileGroup, grouped
@@ -62,15 +56,16 @@ _FILES_LOOKED_THROUGH = 16
 
 
 class FileSource(Source):
-    """The rows of files: Parquet, CSV with a header, JSON lines, Arrow IPC, or lines of text (bare strings).
+    """The rows of files: Parquet, ORC, CSV with a header, JSON lines, Arrow IPC, Avro (`flinkray[avro]`), or lines of
+    text (bare strings).
 
-    Row groups, batches, ranges of lines and CSV files are read in parallel; positions are exact, so that a restored
-    source goes on with the row after the last one. Of many small files, several are one split.
+    Row groups, stripes, batches, ranges of lines, and files of CSV and Avro are read in parallel; positions are exact,
+    so that a restored source goes on with the row after the last one. Of many small files, several are one split.
 
     Args:
         paths: files, directories or patterns (`data/*.parquet`), local or as URIs of any pyarrow filesystem.
-        format: "parquet", "csv", "json", "arrow" or "text"; None: by the first file's name. Or a MessageFormat, whose
-            messages are lines: CsvFormat reads CSV without a header.
+        format: "parquet", "orc", "csv", "json", "arrow", "avro" or "text"; None: by the first file's name. Or a
+            MessageFormat, whose messages are lines: CsvFormat reads CSV without a header.
         schema: the columns and their types, as `output_type=`. None: those of the first file that is not empty; the
             type of a column that has no value there is looked for in the next files, and of CSV and JSON is text if
             those have none either; text of JSON is text, also where it looks like a date. What does not fit is an
@@ -183,7 +178,7 @@ class FileSource(Source):
         return prepared
 
     def reading(self, fields: frozenset[str]) -> Source:
-        """Of Parquet, whose columns and fields of rows lie apart, the rest is not decoded."""
+        """Of Parquet and ORC, whose columns and fields of rows lie apart, the rest is not decoded."""
         other = copy.copy(self)
         other._fields = fields
         return other
@@ -247,8 +242,8 @@ class FileSource(Source):
         if self._format_name is None:  # once: all files are listed for it
             self._format_name = self._first_format()
         format = FORMATS[self._format_name]
-        if format is ParquetFiles:
-            return ParquetFiles(self._fields)
+        if format in (ParquetFiles, OrcFiles):
+            return format(self._fields)
         return CsvFiles(self._delimiter) if format is CsvFiles else format()
 
     def _first_format(self) -> str:

@@ -18,7 +18,7 @@ from flinkray.types.records import RecordType
 from flinkray.types.value_types import Misfit, Unholdable
 
 _MAGIC = 0
-_READ_ERRORS = (EOFError, IndexError, KeyError, TypeError, ValueError, OverflowError, struct.error)
+READ_ERRORS = (EOFError, IndexError, KeyError, TypeError, ValueError, OverflowError, struct.error)
 _HEADER = struct.Struct(">bI")
 
 

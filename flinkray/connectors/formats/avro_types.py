@@ -1,7 +1,9 @@
-"""Arrow's types for Avro's, as Flink maps these to its own."""
+"""Arrow's types for Avro's, as Flink maps these to its own, and Avro's for Arrow's."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from typing import Any
 
 import pyarrow as pa
@@ -87,3 +89,60 @@ def _complex(schema: dict[str, Any], named: dict[str, pa.DataType], path: tuple[
 
 def _name_of(schema: Any) -> Any:
     return schema.get("type") if isinstance(schema, dict) else schema
+
+
+_WRITTEN: dict[pa.DataType, Any] = {
+    **{kind: name for name, kind in _PRIMITIVES.items()},
+    **dict.fromkeys((pa.int8(), pa.int16(), pa.uint8(), pa.uint16()), "int"),
+    pa.uint32(): "long",
+    pa.float16(): "float",
+    pa.large_string(): "string",
+    pa.large_binary(): "bytes",
+    pa.date32(): {"type": "int", "logicalType": "date"},
+    pa.time32("ms"): {"type": "int", "logicalType": "time-millis"},
+    pa.time64("us"): {"type": "long", "logicalType": "time-micros"},
+    pa.uuid(): {"type": "string", "logicalType": "uuid"},
+}
+_TIMESTAMPS = {"s": "millis", "ms": "millis", "us": "micros"}
+_UNUSUAL = re.compile(r"\W", re.ASCII)
+
+
+def avro_schema(schema: pa.Schema) -> dict[str, Any]:
+    """The Avro record that has these columns.
+
+    Raises:
+        ValueError: Avro has no such type; names the field.
+    """
+    return _record(schema, ("record",))
+
+
+def _record(fields: Iterable[pa.Field], path: tuple[str, ...]) -> dict[str, Any]:
+    # Each record has a name of its own in a schema.
+    named = [{"name": field.name, "type": _written(field, (*path, field.name))} for field in fields]
+    return {"type": "record", "name": _UNUSUAL.sub("_", "_".join(path)), "fields": named}
+
+
+def _written(field: pa.Field, path: tuple[str, ...]) -> Any:
+    kind = _written_type(field.type, path)
+    return ["null", kind] if field.nullable and kind != "null" else kind
+
+
+def _written_type(kind: pa.DataType, path: tuple[str, ...]) -> Any:
+    if pa.types.is_dictionary(kind):
+        return _written_type(kind.value_type, path)
+    if pa.types.is_decimal128(kind):
+        return {"type": "bytes", "logicalType": "decimal", "precision": kind.precision, "scale": kind.scale}
+    if pa.types.is_timestamp(kind) and kind.unit in _TIMESTAMPS:
+        local = "local-" if kind.tz is None else ""
+        return {"type": "long", "logicalType": f"{local}timestamp-{_TIMESTAMPS[kind.unit]}"}
+    if pa.types.is_fixed_size_binary(kind):
+        return {"type": "fixed", "name": _UNUSUAL.sub("_", "_".join(path)), "size": kind.byte_width}
+    if pa.types.is_struct(kind):
+        return _record(kind, path)
+    if pa.types.is_map(kind) and kind.key_type == pa.string():
+        return {"type": "map", "values": _written(kind.item_field, (*path, "value"))}
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return {"type": "array", "items": _written(kind.value_field, (*path, "item"))}
+    if kind not in _WRITTEN:
+        raise ValueError(f"field {'.'.join(path[1:])}: Avro has no type for {kind}")
+    return _WRITTEN[kind]

@@ -24,15 +24,21 @@ from flinkray.tables.connectors.options import ConnectorOptions, size_in_bytes
 from flinkray.tables.plans.tables import Table
 from flinkray.tables.types.arrow import to_arrow
 
-_FORMATS = {"csv": "csv", "json": "json", "parquet": "parquet", "arrow": "arrow", "raw": "text"}
+_FORMATS = {
+    "csv": "csv",
+    "json": "json",
+    "parquet": "parquet",
+    "orc": "orc",
+    "avro": "avro",
+    "arrow": "arrow",
+    "raw": "text",
+}
 _HALF_HOUR_MS = 30 * 60_000
 _COMMIT = "sink.partition-commit"
 
 
 def _format(table: Table, options: ConnectorOptions) -> str:
     name = options.required("format")
-    if name in ("avro", "orc"):
-        raise options.fail(f"files of format {name!r} cannot be read or written; there are {', '.join(_FORMATS)}")
     columns = [column for column in physical_columns(table) if column.name not in table.partitioned_by]
     if not columns:
         raise options.fail("all columns are PARTITIONED BY, and none is left for the files")

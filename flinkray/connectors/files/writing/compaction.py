@@ -7,10 +7,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from msgspec import Struct
 from pyarrow import fs
 
+from flinkray.connectors.files.formats import FileSplit
+from flinkray.connectors.files.known_formats import FORMATS
 from flinkray.connectors.files.writing.commits import FileCommittable
 from flinkray.connectors.files.writing.open_files import FileKind, OpenFile
 from flinkray.errors import InvalidProgramError
@@ -99,25 +100,22 @@ def merge(system: fs.FileSystem, kind: FileKind, sources: Sequence[str], target:
 def _merge_columns(system: fs.FileSystem, kind: FileKind, sources: Sequence[str], stream: pa.NativeFile) -> None:
     writer: OpenFile | None = None
     for source in sources:
-        with system.open_input_file(source) as file:
-            for batch in _batches(kind.name, file):
-                if writer is None:
-                    writer = kind.open(stream, batch.schema, "", FileCommittable("", ""))
-                writer.write(batch)
+        for batch in _batches(system, kind.name, source):
+            if writer is None:
+                writer = kind.open(stream, batch.schema, "", FileCommittable("", ""))
+            writer.write(batch)
     if writer is not None:
         writer.finish()
 
 
-def _batches(format: str, file: pa.NativeFile) -> Iterator[pa.RecordBatch]:
-    """The rows of a file; one without rows gives an empty batch, which says its columns."""
-    if format == "arrow":
-        reader = pa.ipc.open_file(file)
-        yield pa.RecordBatch.from_pylist([], schema=reader.schema)
-        yield from (reader.get_batch(index) for index in range(reader.num_record_batches))
-        return
-    parquet = pq.ParquetFile(file)
-    yield pa.RecordBatch.from_pylist([], schema=parquet.schema_arrow)
-    yield from parquet.iter_batches(_ROWS_READ, use_threads=False)
+def _batches(system: fs.FileSystem, format: str, path: str) -> Iterator[pa.RecordBatch]:
+    """The rows of a file, behind an empty batch, which says its columns also where there are none."""
+    files = FORMATS[format]()
+    schema = files.schema(system, path)
+    assert schema is not None, "a file that was written has columns"
+    yield pa.RecordBatch.from_pylist([], schema=schema)
+    for batch, _ in files.read(FileSplit(path, path, system), schema, _ROWS_READ):
+        yield batch
 
 
 def _without_header(lines: pa.NativeFile) -> io.BufferedReader:

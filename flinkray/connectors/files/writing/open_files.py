@@ -5,19 +5,26 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 from msgspec import Struct
+from pyarrow import orc
 
+from flinkray.batches.numpy_arrays import from_numpy
+from flinkray.batches.sizes import data_bytes
+from flinkray.batches.value_columns import to_values
 from flinkray.connectors.files.row_groups import DICTIONARY_BYTES, RowGroups
 from flinkray.connectors.files.writing.commits import FileCommittable
+from flinkray.connectors.formats.avro_types import avro_schema
 from flinkray.connectors.formats.csv import CsvFormat
 from flinkray.connectors.formats.json import JsonFormat
 from flinkray.connectors.formats.json_lines import to_json_lines
 from flinkray.connectors.formats.message_format import MessageFormat
 from flinkray.errors import InvalidProgramError, did_you_mean
+from flinkray.extras import import_package
 from flinkray.types.nested import with_items
 
 
@@ -103,6 +110,91 @@ class _ArrowFile(OpenFile):
         self._writer.close()
 
 
+class _WatchedStream:
+    """Takes what a writer of ORC writes, and keeps what goes wrong: an error that came up within the writer would end
+    the process."""
+
+    closed = False
+
+    def __init__(self, stream: pa.NativeFile) -> None:
+        self._stream = stream
+        self._error: Exception | None = None
+        self._position = 0
+
+    def write(self, data: bytes) -> None:
+        self._position += len(data)
+        if self._error is None:
+            try:
+                self._stream.write(data)
+            except Exception as error:
+                self._error = error
+
+    def tell(self) -> int:
+        return self._position
+
+    def flush(self) -> None: ...
+
+    def close(self) -> None: ...
+
+    def check(self) -> None:
+        """Raises what has gone wrong."""
+        if self._error is not None:
+            raise self._error
+
+    def drop(self) -> None:
+        """Takes everything from now on, and writes nothing."""
+        self._error = self._error or OSError("the file is given up")
+
+
+class _OrcFile(OpenFile):
+    """Writes stripes of many batches, each when its rows take some tens of megabytes."""
+
+    def _start(self) -> None:
+        fields = [field.with_type(_without_dictionaries(field.type)) for field in self.schema]
+        self._written = pa.schema(fields)
+        self._watched = _WatchedStream(self._stream)
+        self._writer = orc.ORCWriter(pa.PythonFile(self._watched, "w"), compression="zstd")
+        self._waiting_bytes = 0
+        """What the rows of the stripe that is not written yet take in memory."""
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        before = self._watched.tell()
+        rows = batch.cast(self._written)
+        if any(pa.types.is_nested(field.type) for field in self._written):
+            # Of a slice, Arrow's writer takes fields of rows from where their buffers begin.
+            rows = rows.take(from_numpy(np.arange(rows.num_rows)))
+        self._writer.write(pa.Table.from_batches([rows]))
+        self._watched.check()
+        self._waiting_bytes = self._waiting_bytes + data_bytes(batch) if self._watched.tell() == before else 0
+
+    def size(self) -> int:
+        return super().size() + self._waiting_bytes
+
+    def _end(self) -> None:
+        self._writer.close()
+        self._watched.check()
+
+    def abandon(self) -> None:
+        self._watched.drop()  # the writer writes its end when it goes
+        super().abandon()
+
+
+class _AvroFile(OpenFile):
+    """Writes blocks of records."""
+
+    def _start(self) -> None:
+        package = import_package("fastavro", "writing Avro files")
+        self._writer = package.write.Writer(self._stream, avro_schema(self.schema), "deflate")
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        names = batch.schema.names
+        for values in zip(*map(to_values, batch.columns), strict=True):
+            self._writer.write(dict(zip(names, values, strict=True)))
+
+    def _end(self) -> None:
+        self._writer.flush()
+
+
 def _without_dictionaries(arrow_type: pa.DataType) -> pa.DataType:
     plain = arrow_type.value_type if pa.types.is_dictionary(arrow_type) else arrow_type
     return with_items(plain, _without_dictionaries)
@@ -180,8 +272,12 @@ WRITERS: dict[str, type[OpenFile]] = {
     "csv": _CsvFile,
     "json": _JsonFile,
     "arrow": _ArrowFile,
+    "orc": _OrcFile,
+    "avro": _AvroFile,
     "text": _TextFile,
 }
+_CONTAINERS = ("parquet", "arrow", "orc", "avro")
+"""Formats whose files cannot be put together as they are."""
 _NAMES: dict[type[MessageFormat], str] = {CsvFormat: "csv", JsonFormat: "json"}
 
 
@@ -215,7 +311,7 @@ class FileKind(Struct, frozen=True):
     @property
     def has_lines(self) -> bool:
         """Whether rows are lines, so that files can be put together as they are, but for a header."""
-        return self.message_format is not None or self.name not in ("parquet", "arrow")
+        return self.message_format is not None or self.name not in _CONTAINERS
 
     def open(
         self, stream: pa.NativeFile, schema: pa.Schema, path: str, committable: FileCommittable, partition: str = ""

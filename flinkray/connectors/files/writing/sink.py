@@ -40,10 +40,11 @@ class FileSink(Sink):
     Args:
         directory: local, or a URI of any pyarrow filesystem; created if needed.
         format: "parquet", "csv" (with a header; nulls are empty fields, and NA in a single column; no nested columns),
-            "json" (lines), "arrow" (IPC file; dictionaries as their values) or "text" (bare values, one per line).
-            FileSource(schema=...) reads the same columns back, but for NaN in CSV and JSON (null), and infinity in
-            JSON (null). Columns that a format cannot hold are an error at the first batch. Or a MessageFormat, whose
-            messages are lines: CsvFormat writes CSV without a header.
+            "json" (lines), "arrow" (IPC file; dictionaries as their values), "orc", "avro" (rows one by one, with
+            `flinkray[avro]`) or "text" (bare values, one per line). FileSource(schema=...) reads the same columns back,
+            but for NaN in CSV and JSON (null), and infinity in JSON (null). Columns that a format cannot hold are an
+            error at the first batch. Or a MessageFormat, whose messages are lines: CsvFormat writes CSV without a
+            header.
         prefix: what file names begin with.
         filesystem: a pyarrow filesystem for a path within it.
         suffix: what file names end with; None: a dot and the format.

@@ -33,6 +33,8 @@ _WAYS_OUT = {
     "json": "write parquet or arrow, or map it to another type first",
     "parquet": "write arrow, or map it to another type first",
     "arrow": "map it to another type first",
+    "orc": "write parquet or arrow, or map it to another type first",
+    "avro": "write parquet or arrow, or map it to another type first",
     "text": "map it to text first",
 }
 

@@ -52,7 +52,7 @@ def table(columns: str, options: str) -> Table:
         ("n INT", "'connector'='print'", "written, not read"),
         ("n INT", "'connector'='filesystem','path'='x'", "option 'format' is missing"),
         ("n INT", "'connector'='filesystem','format'='csv'", "option 'path' is missing"),
-        ("n INT", "'connector'='filesystem','path'='x','format'='orc'", "format 'orc' cannot be read"),
+        ("n INT", "'connector'='filesystem','path'='x','format'='ork'", "did you mean 'orc'"),
         ("n INT", "'connector'='filesystem','path'='x','format'='raw'", "one column, which is STRING"),
         ("n INT", f"{CSV},'source.monitor-interval'='soon'", "'source.monitor-interval' cannot take 'soon'"),
         ("n INT", f"{CSV},'source.monitor-interval'='0'", "is at least 1 ms"),

@@ -30,7 +30,8 @@ from flinkray import (
     TypeMismatchError,
 )
 from flinkray.batches.batch import Batch
-from flinkray.connectors.files.writing.commits import FileCommitter
+from flinkray.connectors.files.writing.commits import FileCommittable, FileCommitter
+from flinkray.connectors.files.writing.open_files import FileKind
 from flinkray.connectors.formats.json_lines import from_json_lines, to_json_lines
 from tests.support.api import FakeSubtaskContext, batch_of, rows_of
 from tests.support.commits import requests_of
@@ -116,6 +117,8 @@ ZONE = zoneinfo.ZoneInfo("Europe/Berlin")
 D = decimal.Decimal
 WORDS = pa.dictionary(pa.int8(), pa.string())
 NUMBERS = pa.dictionary(pa.int32(), pa.int64())
+TYPED = ["parquet", "csv", "json", "arrow"]
+"""Formats that hold all types."""
 SCALARS: list[tuple[pa.DataType, list[Any]]] = [
     (pa.bool_(), [True, False]),
     (pa.int8(), [-128, 127]),
@@ -192,7 +195,7 @@ def assert_same_read_back(tmp_path: Path, format: str, column: pa.Array) -> None
 
 @pytest.mark.parametrize(
     ("format", "kind", "values"),
-    [(format, *case) for format in FORMATS for case in SCALARS]
+    [(format, *case) for format in TYPED for case in SCALARS]
     + [
         pytest.param(format, *case, marks=NULL_PAIRS if format == "parquet" and case in PAIRS else [])
         for format in ("json", "parquet", "arrow")
@@ -204,6 +207,40 @@ def test_every_type_is_read_back_as_it_is_declared(
     tmp_path: Path, format: str, kind: pa.DataType, values: list[Any]
 ) -> None:
     assert_same_read_back(tmp_path, format, arrow_array([*values, None, values[0]], kind))
+
+
+REFUSED: dict[str, list[pa.DataType]] = {
+    "orc": [
+        *(pa.uint64(), pa.float16(), pa.time32("s"), pa.time32("ms"), pa.time64("us"), pa.time64("ns")),
+        *(pa.duration("s"), pa.duration("us"), pa.duration("ns"), pa.decimal256(50, 10)),
+        pa.map_(pa.string(), pa.map_(pa.string(), pa.duration("ms"))),
+        pa.list_(pa.time64("us"), 2),
+    ],
+    "avro": [
+        *(pa.uint64(), pa.date64(), pa.time32("s"), pa.time64("ns"), pa.timestamp("ns", "UTC")),
+        *(pa.duration("s"), pa.duration("us"), pa.duration("ns"), pa.decimal256(50, 10)),
+        *(kind for kind, _ in NESTED if pa.types.is_map(kind) and kind.key_type != pa.string()),
+        pa.map_(pa.string(), pa.map_(pa.string(), pa.duration("ms"))),
+        pa.list_(pa.map_(pa.bool_(), pa.binary())),
+        *(kind for kind, _ in PAIRS),
+    ],
+}
+"""What these formats do not hold of SCALARS and NESTED."""
+
+
+@pytest.mark.parametrize("format", REFUSED)
+def test_orc_and_avro_hold_most_types_and_refuse_the_others_by_name(tmp_path: Path, format: str) -> None:
+    small = [case for case in NESTED if not (pa.types.is_struct(case[0]) and case[0].num_fields > 2)]
+    for number, (kind, values) in enumerate([*SCALARS, *BYTES, *small]):
+        column = arrow_array([*values, None, values[0]], kind)
+        if kind in REFUSED[format]:
+            writer = FileSink(tmp_path, format).create_writer(FakeSubtaskContext())
+            with pytest.raises(
+                TypeMismatchError, match=f"{format} files cannot hold the column 'x' .*write parquet or"
+            ):
+                writer.write(Batch(pa.record_batch({"x": column})))
+        elif not (format == "orc" and pa.types.is_struct(kind) and not kind.field(0).nullable):
+            assert_same_read_back(tmp_path / str(number), format, column)
 
 
 @pytest.mark.parametrize("format", ["json", "parquet", "arrow"])
@@ -255,6 +292,7 @@ def test_json_of_another_form_than_declared_names_the_column(
         ("json", pa.array([[("a", 1), ("a", 2)]], pa.map_(pa.string(), pa.int64())), "'x' of type map.* one key twice"),
         ("json", pa.array([], pa.map_(pa.struct([("a", pa.int64())]), pa.int64())), "'x' of type map.*no objects with"),
         ("parquet", pa.array([D(100)], pa.decimal128(5, -2)), r"'x' of type decimal128\(5, -2\): .*write arrow"),
+        ("avro", [{"a": [pa.scalar(1, pa.duration("s")).as_py()]}], "field x.a.item: Avro has no type for duration"),
     ],
 )
 def test_a_column_that_a_format_cannot_hold_is_named_with_a_way_out(
@@ -266,6 +304,28 @@ def test_a_column_that_a_format_cannot_hold_is_named_with_a_way_out(
         writer.write(Batch(batch))
     writer.close()
     assert list(tmp_path.iterdir()) == []
+
+
+class _FullStream:
+    """A disk without room."""
+
+    closed = False
+
+    def tell(self) -> int:
+        return 0
+
+    def write(self, data: bytes) -> None:
+        raise OSError("no space left on device")
+
+    def close(self) -> None: ...
+
+
+def test_an_orc_file_that_cannot_be_written_is_an_error_and_ends_no_process() -> None:
+    stream: Any = _FullStream()
+    file = FileKind.of("orc").open(stream, pa.schema({"n": pa.int64()}), "", FileCommittable("", ""))
+    with pytest.raises(OSError, match="no space left"):
+        file.write(pa.record_batch({"n": [1]}))
+    file.abandon()
 
 
 def test_rows_without_columns_are_lines_of_json() -> None:

@@ -50,19 +50,21 @@ def test_every_format_is_read_as_it_was_written(tmp_path: Path, format: str) -> 
     assert {batch.record_type for batch in batches} == {source.output_type}
 
 
-def test_of_parquet_only_the_fields_that_are_looked_at_are_read_and_the_others_are_null(tmp_path: Path) -> None:
+@pytest.mark.parametrize("format", ["parquet", "orc"])
+def test_only_the_fields_that_are_looked_at_are_read_and_the_others_are_null(tmp_path: Path, format: str) -> None:
     person = pa.struct({"name": pa.string(), "home": pa.struct({"city": pa.string(), "zip": pa.int64()})})
     ada, nobody = {"name": "Ada", "home": {"city": "Oslo", "zip": 1}}, {"name": None, "home": None}
     schema = pa.schema({"n": pa.int64(), "person": person, "more": pa.string()})
-    pq.write_table(pa.table({"n": [1, 2, 3], "person": [ada, None, nobody]}, schema=schema.remove(2)), tmp_path / "a")
-    pq.write_table(pa.table({"n": [4], "person": [ada], "more": ["x"]}, schema=schema), tmp_path / "b")
+    first = pa.table({"n": [1, 2, 3], "person": [ada, None, nobody]}, schema=schema.remove(2))
+    write(tmp_path / "a", format, first)
+    write(tmp_path / "b", format, pa.table({"n": [4], "person": [ada], "more": ["x"]}, schema=schema))
     for fields, expected in (
         ({"person.home.zip"}, [None, {"name": None, "home": {"city": None, "zip": 1}}, None]),
         ({"n", "person.name"}, [4, {"name": "Ada", "home": None}, None]),
         ({"person", "more"}, [None, ada, "x"]),
     ):
-        source = FileSource([tmp_path / "a", tmp_path / "b"], "parquet", schema=schema).reading(frozenset(fields))
-        assert source.output_type == FileSource(tmp_path / "b", "parquet").output_type
+        source = FileSource([tmp_path / "a", tmp_path / "b"], format, schema=schema).reading(frozenset(fields))
+        assert source.output_type == FileSource(tmp_path / "b", format).output_type
         rows = table_of(read(source)).to_pylist()
         assert [list(row.values()) for row in rows][3] == expected
         assert [row["person"] is None for row in rows] == [False, True, False, False]
@@ -218,7 +220,7 @@ def test_what_is_compressed_is_known_by_its_ending_in_either_case(tmp_path: Path
 def test_large_row_groups_and_batches_are_splits_of_their_own(
     tmp_path: Path, format: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(flinkray.connectors.files.formats, "_SPLIT_BYTES", 100)
+    monkeypatch.setattr(flinkray.connectors.files.formats, "SPLIT_BYTES", 100)
     table = pa.table({"n": range(1000, 30_000)})
     write(tmp_path / "a", format, table)
     splits = splits_of(FileSource(tmp_path / "a", format))
@@ -445,12 +447,23 @@ def test_a_file_that_has_gone_since_the_job_was_submitted_is_named(tmp_path: Pat
     run.reader.close()
 
 
-@pytest.mark.parametrize("format", ["parquet", "arrow"])
+@pytest.mark.parametrize("format", ["parquet", "arrow", "orc"])
 def test_a_damaged_file_among_others_is_named_when_the_job_is_submitted(tmp_path: Path, format: str) -> None:
     write(tmp_path / "a", format)
     (tmp_path / "b").write_text("x" * 100)
     with pytest.raises(InvalidProgramError, match=r"cannot read .*/b: "):
         FileSource(tmp_path, format).prepare()
+
+
+def test_a_damaged_file_of_avro_is_named_where_it_is_read(tmp_path: Path) -> None:
+    write(tmp_path / "a", "avro")
+    whole = (tmp_path / "a").read_bytes()
+    for number, damaged in enumerate((b"x" * 100, whole[:30], whole[:-5], whole[:-40] + b"x" * 40)):
+        (tmp_path / f"{number}").write_bytes(damaged)
+        with pytest.raises(RecordError, match=rf"cannot read .*/{number} as .*: (it does not|a block behind)"):
+            read(FileSource(tmp_path / f"{number}", "avro", schema=TABLE.schema))
+    with pytest.raises(InvalidProgramError, match=r"cannot read .*/0: it does not begin as Avro files do"):
+        _ = FileSource(tmp_path / "0", "avro").output_type
 
 
 @pytest.mark.parametrize("delimiter", ["", "||", "\n", '"', "é"])
