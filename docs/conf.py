@@ -27,7 +27,7 @@ nitpick_ignore_regex = [
     ("py:.*", "KeyFunction"),
     # What statements and plans of SQL are made of is no business of who writes them.
     ("py:.*", r"flinkray\.tables\.(plans|syntax|types)\..*"),
-    ("py:.*", r"flinkray\..*\.(Inserts|PlannedInsert|Planned|Tables|StreamRunner|Grouped|Answer)"),
+    ("py:.*", r"flinkray\..*\.(Inserts|PlannedInsert|Planned|Plans|PlanContent|Tables|StreamRunner|Grouped|Answer)"),
     ("py:.*", r"flinkray\.tables\.api\.(windows\._\w+|expression\.Expression)"),
 ]
 
