@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pyarrow as pa
 
 from flinkray.batches.batch import Batch
+from flinkray.batches.frames import as_frame
 from flinkray.batches.row_codec import decode
 from flinkray.batches.unification import concat_unified
 from flinkray.collected_rows import CollectedRows
@@ -92,7 +93,10 @@ class StreamResults(ABC):
         return self._table([batch.data for batch in self._collect(job_name)])
 
     def to_pandas(self, job_name: str | None = None) -> pd.DataFrame:
-        """Runs the program and gives this (bounded) stream's records as a DataFrame, in order of arrival."""
+        """Runs the program and gives this (bounded) stream's records as a DataFrame, in order of arrival.
+
+        A column of whole numbers with nulls is of pandas' `Int64` and the like, as floats would not hold all of them.
+        """
         self._require_end("to_pandas()")
         pandas = import_package("pandas", "to_pandas()")  # slow to import, and most programs do without
         batches = self._collect(job_name)
@@ -100,8 +104,7 @@ class StreamResults(ABC):
             values = [value for batch in batches for value in decode(batch)]
             objects: pd.DataFrame = pandas.DataFrame({SCALAR_COLUMN: pandas.Series(values, dtype=object)})
             return objects
-        frame: pd.DataFrame = self._table([batch.data for batch in batches]).to_pandas()
-        return frame
+        return as_frame(self._table([batch.data for batch in batches]))
 
     def to_spark(self, spark: Any, job_name: str | None = None) -> Any:
         """Runs the program and gives this (bounded) stream's records as a DataFrame of that SparkSession.

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 import pyarrow as pa
 
 from flinkray.batches.batch import Batch
+from flinkray.batches.frames import as_frame
 from flinkray.batches.row_codec import decode
 from flinkray.batches.unification import concat_unified
 from flinkray.collected_rows import CollectedRows
@@ -166,10 +167,12 @@ class TableResult:
         return concat_unified([pa.Table.from_batches([batch.data]) for batch in batches], "the rows of the result")
 
     def to_pandas(self) -> pd.DataFrame:
-        """The rows as a DataFrame; of a changelog, those that are left at its end. Waits for the end."""
-        import_package("pandas", "to_pandas()")
-        frame: pd.DataFrame = self.to_arrow().to_pandas()
-        return frame
+        """The rows as a DataFrame; of a changelog, those that are left at its end. Waits for the end.
+
+        A column of whole numbers with nulls is of pandas' `Int64` and the like, as floats would not hold all of them.
+        """
+        import_package("pandas", "to_pandas()")  # before all rows have been waited for
+        return as_frame(self.to_arrow())
 
     def print(self, file: TextIO | None = None) -> None:
         """Prints the rows as Flink does, as they come: with what each does in front where the program is streaming."""
