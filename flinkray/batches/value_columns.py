@@ -13,6 +13,7 @@ from __future__ import annotations
 import datetime
 import itertools
 import uuid
+import zoneinfo
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from operator import countOf, itemgetter
@@ -135,6 +136,8 @@ def _day(value: Any) -> Any:
 def _time_array(values: Sequence[Any], target: pa.DataType, python_types: set[type]) -> pa.Array:
     """Datetimes or timedeltas of Python's, pandas' and numpy's; Arrow cuts the first two short, and takes numpy's in
     the column's own unit only."""
+    if pa.types.is_timestamp(target) and target.tz is not None:
+        values = _in_whole_offsets(values)
     own = values
     if not python_types.isdisjoint(_NUMPY_TIMES):
         own = [value for value in values if not isinstance(value, _NUMPY_TIMES)]
@@ -146,6 +149,19 @@ def _time_array(values: Sequence[Any], target: pa.DataType, python_types: set[ty
         if len(own) == len(values):
             return checked
     return pa.array(values, target)
+
+
+def _in_whole_offsets(values: Sequence[Any]) -> Sequence[Any]:
+    """The same times, in UTC where their zone is away from it by a fraction of a second, which Arrow leaves out."""
+    zones = {id(zone): zone for zone in (getattr(value, "tzinfo", None) for value in values)}.values()
+    if all(zone is None or zone is datetime.UTC or isinstance(zone, zoneinfo.ZoneInfo) for zone in zones):
+        return values
+    return [value.astimezone(datetime.UTC) if _has_fraction(value) else value for value in values]
+
+
+def _has_fraction(value: Any) -> bool:
+    offset = value.utcoffset() if isinstance(value, datetime.datetime) else None
+    return offset is not None and bool(offset.microseconds)
 
 
 def _numpy_time(value: Any, target: pa.DataType) -> Any:

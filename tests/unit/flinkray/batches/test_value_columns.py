@@ -477,3 +477,14 @@ def test_times_with_a_zone_come_back_as_arrow_gives_them(zone: str, unit: str, m
     assert to_values(pa.array([None, found[0]], times.type)) == [None, found[0]]
     with pytest.raises(TypeMismatchError, match="the years 1 to 9999"):
         to_values(pa.array([2**60], pa.int64()).cast(pa.timestamp("s", zone)))
+
+
+@pytest.mark.parametrize("zone", ["UTC", "+01:00"])
+def test_a_time_is_the_same_also_where_its_zone_is_off_by_a_fraction_of_a_second(zone: str) -> None:
+    offsets = [datetime.timedelta(hours=1, microseconds=500_001), -datetime.timedelta(microseconds=1)]
+    times = [datetime.datetime(2024, 1, 1, tzinfo=datetime.timezone(each)) for each in offsets]
+    values = [*times, None, datetime.datetime(2024, 1, 1, tzinfo=datetime.UTC)]
+    assert to_values(to_array(values, pa.timestamp("us", zone))) == values
+    assert to_values(to_array(times[:1], infer_type(times[:1]))) == times[:1]
+    with pytest.raises(Misfit):
+        to_array(times, pa.timestamp("s", zone))
