@@ -93,7 +93,8 @@ class Sink(ABC):
         """Which kinds of rows its writers take; a changelog of others is refused before anything runs.
 
         Where that is more than inserts, each batch of a changelog has `kinds`, and none of a stream of inserts has.
-        With UPSERT the rows as they were before an update are left out, and `key_columns` must be given.
+        With UPSERT the rows as they were before an update are left out, or -D where no row of the same key is behind
+        them, and `key_columns` must be given.
         """
         return ChangelogMode.INSERT_ONLY
 

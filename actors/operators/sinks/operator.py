@@ -97,7 +97,7 @@ class SinkOperator(Operator):
 
     def process_batch(self, batch: Batch, input_index: int = 0) -> None:
         if self._is_changelog:
-            batch = accepted_changes(batch, self._sink.accepts)
+            batch = accepted_changes(batch, self._sink.accepts, self._sink.key_columns)
             if not batch.num_rows:
                 return
         try:
