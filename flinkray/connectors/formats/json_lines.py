@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.json as pa_json
 from pyarrow import types
 
+from flinkray.connectors.formats.json_values import NumberText, converted_lines
 from flinkray.connectors.formats.nested_columns import entries, is_list, lengths, offsets, retyped
 from flinkray.types.nested import contains, with_items
 
@@ -153,9 +154,24 @@ def _joined(opening: str, counts: pa.Array, texts: pa.Array, closing: str, is_va
 def from_json_lines(lines: bytes, schema: pa.Schema) -> pa.RecordBatch:
     """The columns of `schema` of each line, as to_json_lines writes them; null where a line does not name one.
 
+    Values of other types are converted where that is exact, as text of a number is that number, and any value the text
+    that it is written as: Canal writes all as text.
+
     Raises:
-        ValueError: a line is no JSON object, or a value is not of the type of its column.
+        ValueError: a line is no JSON object, or a value is not one of the type of its column.
     """
+    try:
+        return _from_lines(lines, schema)
+    except MissingColumnError:
+        raise
+    except ValueError:
+        converted = converted_lines(lines, schema)
+        if converted is None:
+            raise
+        return _from_lines(converted, schema)
+
+
+def _from_lines(lines: bytes, schema: pa.Schema) -> pa.RecordBatch:
     mapped = pa.schema([field for field in schema if contains(field.type, types.is_map)])
     if not len(mapped):
         batch = _read(lines, schema)
@@ -264,12 +280,6 @@ def _low_words(decimals: pa.Array) -> pa.Array:
     return pa.array(words, pa.int64(), mask=decimals.is_null().to_numpy(zero_copy_only=False))
 
 
-class _Float(str):
-    """The text of a number with a point or an exponent, as it is in the file."""
-
-    __slots__ = ()
-
-
 def _with_entries(lines: bytes, schema: pa.Schema) -> bytes:
     """Lines with these columns only, whose maps are lists of entries: of objects, Arrow's reader makes structs only.
 
@@ -278,14 +288,14 @@ def _with_entries(lines: bytes, schema: pa.Schema) -> bytes:
     written = []
     for line in lines.split(b"\n"):
         if line.strip():
-            row = json.loads(line, parse_float=_Float)
+            row = json.loads(line, parse_float=NumberText)
             columns = {field.name: _entries_of(row.get(field.name), field.type) for field in schema}
             written.append(json.dumps(columns).encode())
     return b"\n".join(written)
 
 
 def _entries_of(value: Any, kind: pa.DataType) -> Any:
-    if isinstance(value, _Float):
+    if isinstance(value, NumberText):
         return str(value) if types.is_decimal(written_type(kind)) else float(value)
     if isinstance(value, dict) and types.is_map(kind):
         names = kind.key_field.name, kind.item_field.name
