@@ -15,7 +15,7 @@ import pyarrow as pa
 from msgspec import Struct
 
 from flinkray.batches.numpy_arrays import check_exact_as_floats
-from flinkray.errors import InvalidProgramError
+from flinkray.errors import InvalidProgramError, TypeMismatchError
 from flinkray.extras import import_package
 from flinkray.types.rows import Row, row_class
 
@@ -288,25 +288,63 @@ def _as_array(result: Any, kind: pa.DataType) -> pa.Array:
     if isinstance(result, pa.ChunkedArray):
         result = result.combine_chunks()
     if isinstance(result, pa.RecordBatch | pa.Table):
-        result = result.to_struct_array()
+        result = result.rename_columns(_names_of_result(result.schema.names, kind)).to_struct_array()
         result = result.combine_chunks() if isinstance(result, pa.ChunkedArray) else result
     if not isinstance(result, pa.Array):
         result = pa.array(result, kind)
     return result if result.type == kind else result.cast(kind)
 
 
+def _names_of_result(found: list[Any], kind: pa.DataType) -> list[str]:
+    """The names of the columns of a result: its own where they are those of the ROW, which has them in any order, else
+    those of the ROW in its order."""
+    names = [field.name for field in kind] if pa.types.is_struct(kind) else []
+    if sorted(map(str, found)) == sorted(names):
+        return list(map(str, found))
+    if len(found) != len(names):
+        raise TypeMismatchError(
+            f"a function gave {len(found)} columns ({', '.join(map(str, found))}), and its result_type is {kind}: give "
+            "a column for each field of the ROW"
+        )
+    return names
+
+
+def pandas_arguments(implementation: Implementation, columns: Sequence[pa.Array], whose: str) -> list[Any]:
+    """What a function of pandas is called with: a Series for each argument, and for one that is a ROW a DataFrame of
+    its fields; or a DataFrame of the whole row, in which a ROW is its fields, too.
+
+    Args:
+        whose: names the function in errors.
+    Raises:
+        TypeMismatchError: pandas would change a value.
+    """
+    for place, column in enumerate(columns, 1):
+        for part in _fields_of(column, "")[1]:
+            check_exact_as_floats(part, f"argument {place} of {whose}", "use func_type='arrow'")
+    if implementation.row_names is None:
+        return [
+            _frame([_fields_of(each, "")]) if pa.types.is_struct(each.type) else each.to_pandas() for each in columns
+        ]
+    return [_frame([_fields_of(each, name) for each, name in zip(columns, implementation.row_names, strict=True)])]
+
+
+def _fields_of(column: pa.Array, name: str) -> tuple[list[str], list[pa.Array]]:
+    if pa.types.is_struct(column.type):
+        return [field.name for field in column.type], column.flatten()
+    return [name], [column]
+
+
+def _frame(parts: list[tuple[list[str], list[pa.Array]]]) -> Any:
+    columns = [column for _, found in parts for column in found]
+    return pa.RecordBatch.from_arrays(columns, names=[name for names, _ in parts for name in names]).to_pandas()
+
+
 def _of_pandas(implementation: Implementation, columns: list[pa.Array], kind: pa.DataType, count: int) -> pa.Array:
     pandas = import_package("pandas", "a function with func_type='pandas'")
-    for place, column in enumerate(columns, 1):
-        check_exact_as_floats(column, f"argument {place} of a function of pandas", "use func_type='arrow'")
-    if implementation.row_names is None:
-        arguments = [column.to_pandas() for column in columns]
-    else:
-        frame = pa.RecordBatch.from_arrays(columns, names=list(implementation.row_names)).to_pandas()
-        arguments = [frame]
-    result = implementation.callable(*arguments)
+    result = implementation.callable(*pandas_arguments(implementation, columns, "a function of pandas"))
     if isinstance(result, pandas.DataFrame):
-        return _as_array(pa.Table.from_pandas(result, preserve_index=False), kind)
+        named = result.set_axis(_names_of_result(list(result.columns), kind), axis=1)
+        return _as_array(pa.Table.from_pandas(named, preserve_index=False), kind)
     if not isinstance(result, pandas.Series):
         result = pandas.Series([result] * count)
     return _as_array(pa.Array.from_pandas(result, type=kind), kind)

@@ -27,7 +27,7 @@ from flinkray import (
 )
 from flinkray.batches.batch import Batch
 from flinkray.connectors.sink import Sink, SinkWriter, SinkWriterContext
-from flinkray.errors import SqlUnsupportedError
+from flinkray.errors import JobExecutionError, SqlUnsupportedError
 from flinkray.tables.api.data_types import DataTypes
 from flinkray.tables.api.expressions import col, lit
 from flinkray.tables.api.schemas import Schema, TableDescriptor
@@ -252,6 +252,7 @@ def kept(monkeypatch: pytest.MonkeyPatch) -> dict[Any, Any]:
 
 
 WORDS = [("a", 1), ("b", 2), ("a", 3), ("c", 2), ("c", 9)]
+CHANGES = [(RowKind.INSERT, 1), (RowKind.UPDATE_BEFORE, 1), (RowKind.UPDATE_AFTER, 5)]
 
 
 @pytest.mark.parametrize(
@@ -264,12 +265,19 @@ WORDS = [("a", 1), ("b", 2), ("a", 3), ("c", 2), ("c", 9)]
         ("n", "SELECT MAX(word) AS word, n FROM (SELECT word, SUM(n) AS n FROM words GROUP BY word) GROUP BY n"),
         ("word", "SELECT word, n FROM words WHERE n IN (SELECT MAX(n) FROM words)"),
         ("word", "SELECT 'all' AS word, SUM(n) AS n FROM words"),
+        # An update may bring a row into a filter, and out of it.
+        ("word", "SELECT word, n FROM (SELECT word, SUM(n) AS n FROM words GROUP BY word) WHERE n < 4"),
+        ("word", "SELECT word, n FROM changed WHERE n < 4"),
     ],
 )
 def test_a_sink_that_replaces_rows_has_those_that_a_query_comes_to(kept: dict[Any, Any], key: str, query: str) -> None:
     tables = environment({"table.dml-sync": True, **ONE_ROW_BATCHES}).tables
     rows = register_rows(WORDS)
     tables.execute_sql(f"CREATE TABLE words (word STRING, n BIGINT) WITH ('connector'='values', 'data-id'='{rows}')")
+    changes = register_rows([Row.of_kind(kind, word="a", n=n) for kind, n in CHANGES])
+    tables.execute_sql(
+        f"CREATE TABLE changed (word STRING, n BIGINT) WITH ('connector'='values', 'data-id'='{changes}')"
+    )
     columns = f"word STRING, n BIGINT, PRIMARY KEY ({key}) NOT ENFORCED"
     tables.execute_sql(f"CREATE TABLE counts ({columns}) WITH ('connector'='kept')")
     tables.execute_sql(f"INSERT INTO counts {query}")
@@ -410,6 +418,32 @@ def test_functions_of_the_users_are_called_with_rows_series_and_arrays(env: Stre
     assert [tuple(row.values()) for row in found.to_arrow().to_pylist()] == [("opened a bc", 10, 3)]
     env.tables.register_function("twice", doubled)
     assert env.tables.sql_query(f"SELECT TWICE(twice(id)) AS n FROM {table}").to_arrow()["n"].to_pylist() == [4, 8]
+
+
+def test_a_row_is_a_frame_to_a_function_of_pandas_and_a_frame_a_row(env: StreamExecutionEnvironment) -> None:
+    inner = DataTypes.ROW([DataTypes.FIELD("c", "INT"), DataTypes.FIELD("d", "INT")])
+    fields = [DataTypes.FIELD("a", "INT"), DataTypes.FIELD("b", inner)]
+    table = env.tables.from_elements([(1, Row(2, 3)), (2, Row(1, 3))], DataTypes.ROW(fields))
+    of_row = {"result_type": inner, "func_type": "pandas"}
+    total = udf(lambda b: b.c + b.d, result_type="INT", func_type="pandas")
+    whole = udf(lambda row: pd.concat([row.a, row.c + row.d], axis=1), **of_row)
+    swapped = udf(lambda row: row[["d", "c"]], **of_row)
+    largest = udaf(lambda row: (row.c + row.d).max(), result_type="INT", func_type="pandas")
+    assert table.select(total(col("b")).alias("n")).to_arrow()["n"].to_pylist() == [5, 4]
+    for of_rows in (whole, swapped):
+        expected = [(1, 5), (2, 4)] if of_rows is whole else [(2, 3), (1, 3)]
+        assert [tuple(row.values()) for row in table.map(of_rows).to_arrow().to_pylist()] == expected
+    assert table.aggregate(largest.alias("n")).select("n").to_arrow()["n"].to_pylist() == [5]
+    with pytest.raises(
+        JobExecutionError, match=r"gave 1 columns \(a\), and its result_type is .* each field of the ROW"
+    ):
+        table.map(udf(lambda row: row[["a"]], **of_row)).to_arrow()
+
+
+def test_a_plus_beside_a_text_joins_texts(env: StreamExecutionEnvironment) -> None:
+    table = env.tables.from_elements([(1, "a")], ["n", "t"])
+    found = table.select((col("t") + "x").alias("a"), ("x" + col("n")).alias("b"), (col("n") + 1).alias("c"))
+    assert found.to_arrow().to_pylist() == [{"a": "ax", "b": "x1", "c": 2}]
 
 
 def test_a_function_of_a_row_gives_columns_or_rows(env: StreamExecutionEnvironment) -> None:

@@ -27,7 +27,7 @@ class TableSchema(ResolvedSchema):
     def copy(self) -> TableSchema:
         return TableSchema(self.row_type.names, self.row_type.types)
 
-    def to_row_data_type(self) -> DataType:
+    def to_row_data_type(self) -> DataType:  # type: ignore[override]
         return DataType(self.row_type)
 
     class Builder:

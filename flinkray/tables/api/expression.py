@@ -47,10 +47,10 @@ class Expression:
     # -- operators
 
     def __add__(self, other: Any) -> Expression:
-        return self._infix("+", other)
+        return _sum(self, other)
 
     def __radd__(self, other: Any) -> Expression:
-        return as_expression(other)._infix("+", self)
+        return _sum(other, self)
 
     def __sub__(self, other: Any) -> Expression:
         return self._infix("-", other)
@@ -441,6 +441,15 @@ def _number(value: Any) -> syntax.Expression:
     if isinstance(value, float) and "e" not in text:
         text += "e0"  # with an exponent it is a DOUBLE
     return syntax.Prefix("-", syntax.Number(text)) if value < 0 else syntax.Number(text)
+
+
+def _sum(left: Any, right: Any) -> Expression:
+    """`left + right`; beside a text that stands there it joins texts, as in Flink."""
+    operands = as_expression(left), as_expression(right)
+    if not any(isinstance(each._node, syntax.Text) for each in operands):
+        return operands[0]._infix("+", operands[1])
+    texts = [each if isinstance(each._node, syntax.Text) else each.cast("STRING") for each in operands]
+    return texts[0]._infix("||", texts[1])
 
 
 def _interval(value: datetime.timedelta) -> syntax.Expression:

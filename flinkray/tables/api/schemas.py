@@ -124,6 +124,7 @@ class ResolvedSchema:
         """The columns as a ROW."""
         return self.row_type
 
+    to_row_data_type = to_physical_row_data_type
     to_source_row_data_type = to_physical_row_data_type
     to_sink_row_data_type = to_physical_row_data_type
 

@@ -17,7 +17,7 @@ from flinkray.tables.api.expression import Expression, lit
 from flinkray.tables.api.queries import SELF, Planned, planned, read_expression, reference, select, table
 from flinkray.tables.api.schemas import Schema, TableDescriptor
 from flinkray.tables.api.table import Table
-from flinkray.tables.api.user_functions import UserDefinedFunctionWrapper, udf
+from flinkray.tables.api.user_functions import UserDefinedFunctionWrapper, udaf, udf, udtaf
 from flinkray.tables.binding.binder import Binder
 from flinkray.tables.binding.relations import table_plan
 from flinkray.tables.catalog import UNREGISTERED, View
@@ -40,6 +40,7 @@ from flinkray.tables.syntax.unparsing.expressions import path_text
 from flinkray.tables.syntax.unparsing.statements import statement_text
 from flinkray.tables.types.arrow import from_arrow_schema, stored_schema
 from flinkray.tables.types.logical import RowType, without_attribute
+from flinkray.tables.user_functions import AggregateFunction, TableAggregateFunction
 from flinkray.time.watermarks import WatermarkStrategy
 from flinkray.transformations.operator_factories import SourceFactory
 from flinkray.transformations.transformation import PhysicalTransformation, Transformation
@@ -278,6 +279,10 @@ class TableEnvironment(StatementEnvironment):
 
     def register_function(self, name: str, function: Any) -> None:
         """Makes a function known by a name; case does not matter."""
+        if isinstance(function, AggregateFunction):
+            function = udaf(function)
+        elif isinstance(function, TableAggregateFunction):
+            function = udtaf(function)
         wrapper = function if isinstance(function, UserDefinedFunctionWrapper) else udf(function)
         self.catalog.add_function(wrapper.described(name))
 

@@ -16,7 +16,6 @@ from actors.operators.tables.aggregates.arguments import Taken
 from actors.operators.tables.aggregates.group_state import Captured, GroupState
 from actors.operators.tables.aggregates.grouped_rows import Flags
 from actors.user_code.functions import TaskRuntimeContext
-from flinkray.batches.numpy_arrays import check_exact_as_floats
 from flinkray.batches.pickling import dumps
 from flinkray.tables.user_functions import (
     PANDAS,
@@ -24,6 +23,7 @@ from flinkray.tables.user_functions import (
     FunctionContext,
     Implementation,
     argument_rows,
+    pandas_arguments,
     stored,
 )
 
@@ -132,12 +132,10 @@ def of_frames(
 
 def _result(implementation: Implementation, columns: Sequence[pa.Array]) -> Any:
     arguments: Sequence[Any] = columns
-    if implementation.row_names is not None:
-        arguments = [pa.RecordBatch.from_arrays(list(columns), names=list(implementation.row_names))]
     if implementation.kind == PANDAS:
-        for place, column in enumerate(columns, 1):
-            check_exact_as_floats(column, f"argument {place} of an aggregate of pandas", "use func_type='arrow'")
-        arguments = [each.to_pandas() for each in arguments]
+        arguments = pandas_arguments(implementation, columns, "an aggregate of pandas")
+    elif implementation.row_names is not None:
+        arguments = [pa.RecordBatch.from_arrays(list(columns), names=list(implementation.row_names))]
     function = implementation.function
     if not isinstance(function, AggregateFunction):
         found = implementation.callable(*arguments)
