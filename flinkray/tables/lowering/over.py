@@ -25,7 +25,7 @@ _AGGREGATES = frozenset({"COUNT", "SUM", "AVG", "MIN", "MAX", "FIRST_VALUE", "LA
 _RUNNING = frozenset({"ROW_NUMBER", "RANK", "DENSE_RANK", "LAG"})
 _OF_WHOLE_KEYS = frozenset({"LEAD", "NTILE", "PERCENT_RANK", "CUME_DIST"})
 _ORDER = (
-    "on a stream a window is ordered by a time attribute, ascending, as in Flink; run the program in batch mode, or, "
+    "on a stream a window is ordered by a time attribute, ascending; run the program in batch mode, or, "
     "for the first rows of each key, compare ROW_NUMBER with a number: WHERE row_num <= 3"
 )
 

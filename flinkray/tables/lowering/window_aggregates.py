@@ -154,9 +154,11 @@ def of_windows(
 
 def _of_kept_rows(plan: Aggregate, lowering: Lowering) -> Transformation:
     """An operator that keeps all rows of windows, for what no window operator of streams computes."""
+    found = window_columns(plan.input)
+    if "SESSION" in (plan.window and plan.window.kind, found and found.windows.kind):
+        raise Unexecutable(plan, _OF_SESSIONS)
     if plan.window is not None:
         return lowering.of(_of_columns(plan, plan.window))
-    found = window_columns(plan.input)
     if found is None or found.windows.is_proctime:
         raise Unexecutable(plan, "in windows of processing time there is no such aggregate")
     rows, functions = plan.input.row_type, checked_functions(plan, lowering, is_insert_only=True)
@@ -173,6 +175,9 @@ def _of_kept_rows(plan: Aggregate, lowering: Lowering) -> Transformation:
     description = f"{text} by [{', '.join(rows.names[each] for each in plan.keys)}]"
     others = tuple(each for each in plan.keys if each not in (found.start, found.end))
     return of_windows(found, "WindowRowsAggregate", description, plan, factory, [others], lowering, before=True)
+
+
+_OF_SESSIONS = "sessions have COUNT, also DISTINCT, SUM, AVG, MIN, MAX, FIRST_VALUE and LAST_VALUE, and no others"
 
 
 def _of_columns(plan: Aggregate, window: GroupWindow) -> Plan:

@@ -197,6 +197,15 @@ def test_only_windows_of_inserts_give_inserts_alone(sql: str) -> None:
             "the table function SESSION: rows are left out before they are in sessions",
         ),
         (
+            "SELECT LISTAGG(CAST(v AS STRING)) FROM TABLE("
+            f"SESSION(TABLE t PARTITION BY k, DESCRIPTOR(ts), INTERVAL '5' SECOND)) GROUP BY k, {BOTH}",
+            "GROUP BY: sessions have COUNT, also DISTINCT, SUM",
+        ),
+        (
+            "SELECT LISTAGG(CAST(v AS STRING)) FROM t GROUP BY k, SESSION(ts, INTERVAL '5' SECOND)",
+            "GROUP BY: sessions have COUNT, also DISTINCT, SUM",
+        ),
+        (
             f"SELECT * FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY {BOTH} ORDER BY v) AS r FROM {BY_CLOCK}) "
             "WHERE r < 3",
             "a call OVER a window: windows of processing time are for aggregates of their rows alone",
