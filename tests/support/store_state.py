@@ -4,9 +4,10 @@
 
 writes `tests/data/savepoints/0.1.0/`: snapshots of operators, savepoints and checkpoints of whole jobs, the store of a
 highly available cluster, and values and programs that these hold seldom. `tests/local/test_stored_state.py` restores
-what every release has left. A release is stored with the oldest Python and the oldest packages that it supports; from
-below a directory whose name may be known (/tmp/flinkray-savepoints), as JobGraphs have the paths of Python's modules
-and errors their tracebacks; and on a host that is called localhost (`unshare -u`), as RocksDB writes down its name.
+what every release has left; names of operators behind the version add their snapshots to those that it has. A release
+is stored with the oldest Python and the oldest packages that it supports; from below a directory whose name may be
+known (/tmp/flinkray-savepoints), as JobGraphs have the paths of Python's modules and errors their tracebacks; and on a
+host that is called localhost (`unshare -u`), as RocksDB writes down its name.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 import io
 import sys
 import zipfile
+from collections.abc import Iterable
 from pathlib import Path
 
 from flinkray.batches.pickling import dumps
@@ -24,10 +26,10 @@ Files = dict[str, bytes]
 _WHEN = (1980, 1, 1, 0, 0, 0)
 
 
-def operators() -> Files:
+def operators(names: Iterable[str] = stored_operators.CASES) -> Files:
     found: Files = {}
-    for name, case in stored_operators.CASES.items():
-        with case.harness() as harness:
+    for name in names:
+        with stored_operators.CASES[name].harness() as harness:
             stored_operators.first_half(harness)
             found[name] = harness.snapshot()
     return found
@@ -58,14 +60,21 @@ KINDS = {
 
 
 def write(version: str) -> None:
-    directory = DATA / version
-    directory.mkdir(parents=True, exist_ok=True)
+    (DATA / version).mkdir(parents=True, exist_ok=True)
     for kind, make in KINDS.items():
-        stream = io.BytesIO()
-        with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
-            for name, content in make().items():
-                archive.writestr(zipfile.ZipInfo(name, _WHEN), content, zipfile.ZIP_DEFLATED)
-        (directory / f"{kind}.zip").write_bytes(stream.getvalue())
+        _keep(version, kind, make())
+
+
+def add(version: str, names: Iterable[str]) -> None:
+    _keep(version, "operators", read(version, "operators") | operators(names))
+
+
+def _keep(version: str, kind: str, files: Files) -> None:
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
+        for name, content in files.items():
+            archive.writestr(zipfile.ZipInfo(name, _WHEN), content, zipfile.ZIP_DEFLATED)
+    (DATA / version / f"{kind}.zip").write_bytes(stream.getvalue())
 
 
 def versions() -> list[str]:
@@ -78,4 +87,5 @@ def read(version: str, kind: str) -> Files:
 
 
 if __name__ == "__main__":
-    write(sys.argv[1])
+    _, _version, *_names = sys.argv
+    add(_version, _names) if _names else write(_version)

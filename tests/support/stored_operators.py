@@ -68,7 +68,9 @@ from flinkray import (
     WatermarkStrategy,
     Window,
     WindowAssigner,
+    col,
 )
+from flinkray.cep import CEP, AfterMatchSkipStrategy, Pattern
 from flinkray.testing import Harness, OneInputHarness, TwoInputHarness
 
 # Rows in each half of a case, the time of neighbours, and what passes of processing time with each.
@@ -607,6 +609,34 @@ def watermarked(stream: DataStream) -> DataStream:
     return stream.assign_timestamps_and_watermarks(strategy).key_by("key").process(ByMarks())
 
 
+def numbers_of(match: Any) -> list[tuple[str, list[int]]]:
+    return [(name, [row.n for row in rows]) for name, rows in match.items()]
+
+
+def is_even(row: Any) -> bool:
+    return bool(row.n % 2 == 0)
+
+
+def is_more(row: Any, ctx: Any) -> bool:
+    return all(row.n > other.n for other in ctx.get_events_for_pattern("even"))
+
+
+def pattern_of_columns(stream: DataStream) -> DataStream:
+    few = Pattern.begin("few").where(col("n") < 7).followed_by("many").where(col("n") > 9).one_or_more().within(300)
+    return CEP.pattern(stream.key_by("key"), few).select(numbers_of)
+
+
+def pattern_of_functions(stream: DataStream) -> DataStream:
+    skipping = AfterMatchSkipStrategy.skip_past_last_event()
+    even = Pattern.begin("even", skipping).where(is_even).followed_by("more").where(is_more)
+    return CEP.pattern(stream, even).select(numbers_of)
+
+
+def pattern_in_processing_time(stream: DataStream) -> DataStream:
+    even = Pattern.begin("even").where(is_even).next("odd").where(col("n") > 3).optional().within(60)
+    return CEP.pattern(stream.key_by("word"), even).in_processing_time().select(numbers_of)
+
+
 TUMBLING = TumblingEventTimeWindows.of(50)
 WIDE = TumblingEventTimeWindows.of(100)
 LONG_SESSIONS = EventTimeSessionWindows.with_gap(45)
@@ -690,4 +720,7 @@ CASES: dict[str, OperatorCase] = {
     "running reduce of objects": OperatorCase(running_reduce_of_objects),
     "running aggregates": OperatorCase(running_aggregates),
     "running columns": OperatorCase(running_columns),
+    "pattern of columns": OperatorCase(pattern_of_columns),
+    "pattern of functions": OperatorCase(pattern_of_functions),
+    "pattern in processing time": OperatorCase(pattern_in_processing_time),
 }
