@@ -22,9 +22,9 @@ from .connectors.files.writing.compaction import FileCompaction
 from .connectors.files.writing.partition_commit import CommittedPartition, PartitionCommit, PartitionCommitPolicy
 from .connectors.files.writing.sink import FileSink
 from .connectors.formats.avro import AvroFormat
-from .connectors.formats.canal_json import CanalJsonFormat, MaxwellJsonFormat
+from .connectors.formats.changes.canal_json import CanalJsonFormat, MaxwellJsonFormat
+from .connectors.formats.changes.debezium_json import DebeziumJsonFormat, OggJsonFormat
 from .connectors.formats.csv import CsvFormat
-from .connectors.formats.debezium_json import DebeziumJsonFormat, OggJsonFormat
 from .connectors.formats.json import JsonFormat
 from .connectors.formats.message_format import ChangelogFormat, Changes, MessageFormat
 from .connectors.formats.protobuf import ProtobufFormat

@@ -57,6 +57,7 @@ ROOMS = (
     # flinkray: connectors
     "flinkray.connectors",
     "flinkray.connectors.formats",
+    "flinkray.connectors.formats.changes",
     "flinkray.connectors.functions",
     "flinkray.connectors.files",
     "flinkray.connectors.files.writing",

@@ -8,9 +8,9 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from flinkray.connectors.formats.canal_json import CanalJsonFormat, MaxwellJsonFormat
+from flinkray.connectors.formats.changes.canal_json import CanalJsonFormat, MaxwellJsonFormat
+from flinkray.connectors.formats.changes.debezium_json import DebeziumJsonFormat, OggJsonFormat
 from flinkray.connectors.formats.csv import CsvFormat
-from flinkray.connectors.formats.debezium_json import DebeziumJsonFormat, OggJsonFormat
 from flinkray.connectors.formats.json import JsonFormat
 from flinkray.connectors.formats.message_format import Decoded, MessageFormat, decode_each, decode_rows
 

@@ -8,9 +8,9 @@ from typing import Any
 import pyarrow as pa
 
 from flinkray.connectors.formats.avro import AvroFormat
-from flinkray.connectors.formats.canal_json import CanalJsonFormat, MaxwellJsonFormat
+from flinkray.connectors.formats.changes.canal_json import CanalJsonFormat, MaxwellJsonFormat
+from flinkray.connectors.formats.changes.debezium_json import DebeziumJsonFormat, OggJsonFormat
 from flinkray.connectors.formats.csv import CsvFormat
-from flinkray.connectors.formats.debezium_json import DebeziumJsonFormat, OggJsonFormat
 from flinkray.connectors.formats.json import TIMESTAMP_FORMATS, JsonFormat
 from flinkray.connectors.formats.message_format import MessageFormat
 from flinkray.connectors.formats.protobuf import ProtobufFormat

@@ -11,7 +11,7 @@ from flinkray.config.configuration import Configuration
 from flinkray.connectors.collection.source import CollectionSource
 from flinkray.connectors.discard.sink import DiscardSink
 from flinkray.connectors.files.writing.sink import FileSink
-from flinkray.connectors.formats.debezium_json import DebeziumJsonFormat
+from flinkray.connectors.formats.changes.debezium_json import DebeziumJsonFormat
 from flinkray.connectors.formats.json import JsonFormat
 from flinkray.connectors.kafka.sink import KafkaSink
 from flinkray.connectors.kafka.source import KafkaSource

@@ -372,17 +372,26 @@ def test_a_column_without_a_value_has_its_type_from_further_in_the_file(
     assert table_of(read(source)).column("n").null_count == 1000
 
 
-def test_a_type_that_no_file_has_shown_is_text_and_the_error_of_another_says_the_way_out(
+def test_a_type_that_no_file_has_shown_is_text_and_a_schema_says_otherwise(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(flinkray.connectors.files.source, "_FILES_LOOKED_THROUGH", 2)
     for name, text in (("a", '{"n":null}'), ("b", '{"n":null}'), ("c", '{"n":1}')):
         (tmp_path / f"{name}.json").write_text(text)
+    assert table_of(read(FileSource(tmp_path))).to_pydict() == {"n": [None, None, "1"]}
+    assert table_of(read(FileSource(tmp_path, schema={"n": int}))).to_pydict() == {"n": [None, None, 1]}
+
+
+def test_the_error_of_a_value_that_does_not_fit_what_files_have_shown_says_the_way_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(flinkray.connectors.files.source, "_FILES_LOOKED_THROUGH", 1)
+    for name, text in (("a", '{"n":1}'), ("b", '{"n":"x"}')):
+        (tmp_path / f"{name}.json").write_text(text)
     with pytest.raises(
-        RecordError, match=r"c\.json as n: string: .*Column\(/n\) changed from string to number.*set schema="
+        RecordError, match=r"b\.json as n: int64: .*Column\(/n\) changed from number to string.*set schema="
     ):
         read(FileSource(tmp_path))
-    assert table_of(read(FileSource(tmp_path, schema={"n": int}))).to_pydict() == {"n": [None, None, 1]}
 
 
 @pytest.mark.parametrize("empty", ["before", "z-behind", "before.gz", "z-behind.gz"])

@@ -404,7 +404,7 @@ def test_a_service_is_asked_for_the_rows_of_each_key() -> None:
         wrong = {
             "403": (Answered(403), "cannot GET rows of .* for {'id': '1'}: it answered 403"),
             "text": (Answered(200, "[no"), "the answer is no JSON"),
-            "type": (Answered(200, '{"name":5}'), "the answer for {'id': '1'} is no row of the table"),
+            "type": (Answered(200, "[5]"), "the answer for {'id': '1'} is no row of the table"),
         }
         for answer, words in wrong.values():
             answers["/rows?v=1&id=1"] = answer

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from flinkray.batches.batch import inserts
 from flinkray.batches.numpy_arrays import from_numpy
-from flinkray.connectors.formats.change_envelopes import (
+from flinkray.connectors.formats.changes.envelopes import (
     TAKEN_BACK,
     EnvelopeFormat,
     check_known,
