@@ -26,7 +26,7 @@ from flinkray import (
     WatermarkStrategy,
     col,
 )
-from flinkray.connectors.files.formats import FORMATS
+from flinkray.connectors.files.known_formats import FORMATS
 
 NO_WATERMARKS = WatermarkStrategy.no_watermarks()
 

@@ -644,7 +644,7 @@ SLIDING = SlidingEventTimeWindows.of(80, 30)
 SESSIONS = EventTimeSessionWindows.with_gap(15)
 DYNAMIC = EventTimeSessionWindows.with_dynamic_gap(gap_of)
 
-CASES: dict[str, OperatorCase] = {
+FIRST_CASES: dict[str, OperatorCase] = {
     **{
         f"{name} {backend['state.backend.type']}": OperatorCase(build, 1, backend)
         for backend in (HASHMAP, ROCKSDB)
@@ -720,7 +720,13 @@ CASES: dict[str, OperatorCase] = {
     "running reduce of objects": OperatorCase(running_reduce_of_objects),
     "running aggregates": OperatorCase(running_aggregates),
     "running columns": OperatorCase(running_columns),
+}
+
+# Of operators that came when a version had been kept; its stored program does not have them.
+LATER_CASES: dict[str, OperatorCase] = {
     "pattern of columns": OperatorCase(pattern_of_columns),
     "pattern of functions": OperatorCase(pattern_of_functions),
     "pattern in processing time": OperatorCase(pattern_in_processing_time),
 }
+
+CASES = FIRST_CASES | LATER_CASES

@@ -172,7 +172,7 @@ from flinkray.types.structs import Struct
 from graphs.compiler.job_graph_generator import generate_job_graph
 from graphs.job_graph import JobGraph
 from tests.support.stored_jobs import Numbers, events
-from tests.support.stored_operators import CASES, SCHEMA, Position, row_of
+from tests.support.stored_operators import FIRST_CASES, SCHEMA, Position, row_of
 
 ROWS = pa.record_batch({"n": pa.array([1, 2], pa.int64()), "word": ["a", None]})
 WORDS = pa.schema({"key": pa.int64(), "n": pa.int64(), "word": pa.string()})
@@ -616,7 +616,7 @@ def _changelogs(env: StreamExecutionEnvironment) -> None:
 
 def _operators(env: StreamExecutionEnvironment) -> None:
     streams = [env.from_collection([row_of(number)[0]], SCHEMA) for number in range(2)]
-    for case in CASES.values():
+    for case in FIRST_CASES.values():
         case.build(*streams[: case.inputs]).sink_to(DiscardSink())
 
 
