@@ -22,7 +22,7 @@ from flinkray.tables.compiled.values import NODES, Json, fields_to_json, inputs_
 from flinkray.tables.lowering.contract import TableOptions
 from flinkray.tables.plans.expressions import Plan
 from flinkray.tables.plans.nodes import Insert
-from flinkray.tables.plans.tables import Table
+from flinkray.tables.plans.tables import Table, TablePath
 
 VERSION = 1
 """Of the form of plans in files. Counted up where what is written means something else than before."""
@@ -133,7 +133,7 @@ def from_text(text: str, where: str) -> PlanContent:
     """
     try:
         read = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InvalidProgramError(f"{where} is no JSON: {error}") from None
     if not isinstance(read, dict) or not {"version", "flinkray", "nodes"} <= read.keys():
         raise InvalidProgramError(f"{where} is no compiled plan: COMPILE PLAN and compile_plan_sql make them")
@@ -145,7 +145,7 @@ def from_text(text: str, where: str) -> PlanContent:
         )
     try:
         return _content(read)
-    except (ValueError, TypeError, LookupError, AttributeError) as error:
+    except (ValueError, TypeError, LookupError, AttributeError, msgspec.ValidationError) as error:
         what = f"{error} is missing" if isinstance(error, KeyError) else str(error)
         raise InvalidProgramError(
             f"{where}, made by flinkray {by}, cannot be read by flinkray {own_version()}: {what}. Compile its "
@@ -190,14 +190,15 @@ def _table_from_json(read: dict[str, Json]) -> PlanTable:
     own = {
         key: value for key, value in read.items() if key in Table.__struct_fields__ and key not in ("path", "options")
     }
-    options = tuple(read.get("options", {}).items())
+    options = msgspec.convert(read.get("options", {}), dict[str, str])
+    path = msgspec.convert(read["path"], TablePath)
     return PlanTable(
-        table=struct_from_json(Table, own, path=tuple(read["path"]), options=options),
-        name=None if read["name"] is None else tuple(read["name"]),
-        is_temporary=read.get("temporary", False),
+        table=struct_from_json(Table, own, path=path, options=tuple(options.items())),
+        name=msgspec.convert(read["name"], TablePath | None),
+        is_temporary=read.get("temporary") is True,
         has_options="options" in read,
-        secrets=tuple(read.get("secrets", ())),
-        hint=tuple(read.get("hint", {}).items()),
+        secrets=msgspec.convert(read.get("secrets", ()), tuple[str, ...]),
+        hint=tuple(msgspec.convert(read.get("hint", {}), dict[str, str]).items()),
     )
 
 

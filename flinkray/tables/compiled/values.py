@@ -10,7 +10,7 @@ import math
 from collections.abc import Collection, Mapping
 from decimal import Decimal
 from functools import cache
-from typing import Any
+from typing import Any, get_args, get_origin
 
 from msgspec import NODEFAULT, Struct
 from msgspec.structs import FieldInfo, fields
@@ -123,7 +123,27 @@ def struct_from_json(cls: type[Struct], read: Mapping[str, Json], **given: Any) 
         if name not in known:
             raise ValueError(f"{cls.__name__} has no {name!r} here")
     values = {name: _type_from_json(each) if _is_type(known[name]) else from_json(each) for name, each in read.items()}
+    for name, value in values.items():
+        if not _fits(value, known[name].type):
+            raise ValueError(f"{name!r} of {cls.__name__} is {read[name]!r}")
     return cls(**values, **given)
+
+
+def _fits(value: Any, hint: Any) -> bool:
+    """Whether a value is of the type that a field has."""
+    arguments = get_args(hint)
+    if hint is Any:
+        return True
+    if hasattr(hint, "__supertype__"):
+        return _fits(value, hint.__supertype__)
+    if get_origin(hint) is tuple:
+        if arguments[-1] is Ellipsis:
+            arguments = arguments[:1] * len(value) if isinstance(value, tuple) else ()
+        is_tuple = isinstance(value, tuple) and len(value) == len(arguments)
+        return is_tuple and all(map(_fits, value, arguments))
+    if arguments:
+        return any(_fits(value, each) for each in arguments)
+    return isinstance(value, hint) and (hint is not int or not isinstance(value, bool))
 
 
 @cache

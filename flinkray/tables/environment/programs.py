@@ -12,6 +12,7 @@ from flinkray.connectors.lookup import LookupTable
 from flinkray.connectors.sink import Sink
 from flinkray.connectors.source import Boundedness
 from flinkray.errors import InvalidProgramError, SqlError, SqlUnsupportedError, SqlValidationError
+from flinkray.redaction import HIDDEN, is_secret
 from flinkray.tables.connectors.connectors import changes_of, lookup_of, scan, sink_of
 from flinkray.tables.environment.function_lowering import FindFunction, ProgramLowering
 from flinkray.tables.lowering.contract import NodeUids, TableOptions, Unexecutable, state_text
@@ -330,5 +331,6 @@ def hinted(table: Table, hints: tuple[Hint, ...]) -> Table:
         if key is None:
             raise InvalidProgramError(f"the hint OPTIONS takes 'key' = 'value', not {value!r}")
     options = tuple((dict(table.options) | {str(key): value for key, value in given}).items())
-    name = f"{table.path[2]} with {', '.join(f'{key}={value}' for key, value in given)}"
+    shown = (f"{key}={HIDDEN if is_secret(str(key), value) else value}" for key, value in given)
+    name = f"{table.path[2]} with {', '.join(shown)}"
     return replace(table, options=options, path=(*table.path[:2], name))

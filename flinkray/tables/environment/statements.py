@@ -292,6 +292,8 @@ class StatementEnvironment:
         Raises:
             InvalidProgramError: it cannot be read, or is of a version that is not known here.
         """
+        if not isinstance(plan_reference, PlanReference):
+            raise InvalidProgramError("load_plan takes PlanReference.from_file(path), or .from_json_string(text)")
         return CompiledPlan(self, from_text(plan_reference.read(), str(plan_reference)))
 
     def execute_plan(self, plan_reference: PlanReference) -> TableResult:

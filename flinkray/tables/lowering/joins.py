@@ -145,7 +145,9 @@ def as_of(plan: TemporalJoin, lowering: Lowering, before: bool) -> Transformatio
         condition=plan.condition,
     )
     keys = [[pair[side] for pair in plan.keys] for side in (0, 1)]
-    return lowering.operator("TemporalJoin", _description(plan), plan, factory, keys, before)
+    description = _description(plan)
+    computes = f"{description} as of {plan.left.row_type.names[time]}"
+    return lowering.operator("TemporalJoin", description, plan, factory, keys, before, computes=computes)
 
 
 def _versions(plan: Plan, keys: set[int]) -> Plan | None:

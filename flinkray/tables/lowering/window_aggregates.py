@@ -107,7 +107,9 @@ def window_aggregate(plan: Aggregate, lowering: Lowering) -> Transformation:
     others = [place for place in range(len(plan.keys)) if place not in found.bounds]
     keys = {place: (f"k{place}", found.rows.columns[plan.keys[place]]) for place in others}
     columns = [*keys.values(), *calls.arguments]
-    read = ", ".join(f"{name} = {expression_text(each, found.rows.plan.row_type.names)}" for name, each in columns)
+    by_time = [] if found.time is None else [(_TIME, found.time)]
+    names_below = found.rows.plan.row_type.names
+    read = ", ".join(f"{name} = {expression_text(each, names_below)}" for name, each in (*columns, *by_time))
     time = None if _has_event_times(found) else found.time
     if time is not None:
         columns.append((_TIME, _local(time, zone)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -99,6 +99,10 @@ def test_a_plan_has_no_secrets_and_gets_them_of_the_catalog() -> None:
     (table,) = [each for each in content._environment._present(content._content).tables if each.secrets]  # type: ignore[attr-defined]
     assert dict(table.table.options)["password"] == "hush"
     assert dict(table.table.options)["url"].endswith("//host/db")
+    hint = "/*+ OPTIONS('password'='silence', 'sink.parallelism'='3') */"
+    hinted = tables.compile_plan_sql(f"INSERT INTO t {hint} SELECT item, cents FROM orders").as_json_string()
+    assert "silence" not in hinted
+    assert '"sink.parallelism": "3"' in hinted
     sink = TableDescriptor.for_connector("print").option("password", "hush").build()
     with pytest.raises(InvalidProgramError, match=r"'password' of a table that no catalog has: give it a name"):
         tables.from_path("orders").insert_into(sink).compile_plan()
@@ -188,6 +192,12 @@ def test_a_plan_that_does_not_fit_any_more_is_refused_with_a_sentence() -> None:
     ]:
         with pytest.raises(InvalidProgramError, match=wrong):
             plan.explain()
+    kafka = "'kafka', 'topic'='t', 'format'='json', 'properties.bootstrap.servers'='h:1', 'properties.group.id'='g'"
+    messages = ORDERS.replace("'datagen', 'rows-per-second' = '7'", kafka)
+    of_messages = environment(messages, TOTALS).compile_plan_sql(INSERT).as_json_string()
+    restore = {"table.plan.restore.catalog-objects": "IDENTIFIER"}
+    with pytest.raises(InvalidProgramError, match="its rows were I, and are I,UB,UA,D now"):
+        loaded(of_messages, messages.replace("'json'", "'debezium-json'"), TOTALS, **restore).explain()
     other = environment()
     other.create_temporary_function("SCALED", udf(scale, input_types=[DataTypes.INT()], result_type=DataTypes.STRING()))
     reference = PlanReference.from_json_string(calling)
@@ -200,6 +210,27 @@ def test_a_plan_that_does_not_fit_any_more_is_refused_with_a_sentence() -> None:
     )
     with pytest.raises(InvalidProgramError, match=r"makes other operators.*of its Aggregate, node 3, 3_.* and not x"):
         loaded(renamed).execute()
+
+
+def test_whatever_a_plan_has_in_some_place_is_read_or_refused_with_a_sentence() -> None:
+    tables = environment(ORDERS, TOTALS)
+    whole = json.loads(tables.compile_plan_sql(INSERT).as_json_string())
+
+    def places(value: Any) -> Iterator[tuple[Any, Any]]:
+        for key, below in list(value.items() if isinstance(value, dict) else enumerate(value)):
+            yield value, key
+            if isinstance(below, dict | list):
+                yield from places(below)
+
+    refused = 0
+    for container, key in places(whole):
+        former, container[key] = container[key], [-1]
+        try:
+            tables.load_plan(PlanReference.from_json_string(json.dumps(whole)))
+        except InvalidProgramError:
+            refused += 1
+        container[key] = former
+    assert refused > 100
 
 
 def test_what_no_file_can_have_is_refused() -> None:
