@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 import traceback
 from collections.abc import Callable, Mapping
@@ -23,6 +24,8 @@ from flinkray.tables.environment.results import TableResult
 from flinkray.tables.syntax import statements as syntax
 from flinkray.tables.syntax.parsing.parser import parse_statement
 from flinkray.types.records import JobId
+
+logger = logging.getLogger(__name__)
 
 OWN = "sql-client."
 """What keys of options begin with that are the client's."""
@@ -188,7 +191,7 @@ class SqlClient:
 
     def _set(self, key: str, value: str) -> None:
         if key in WITHOUT_EFFECT:
-            self.console.print(f"[WARNING] {key} has no effect: {WITHOUT_EFFECT[key]}", markup=False)
+            logger.warning("option %r has no effect here: %s", key, WITHOUT_EFFECT[key])
             return
         if key not in DEFAULTS:
             raise ConfigurationError(f"there is no option {key!r}{did_you_mean(key, DEFAULTS)}")
@@ -219,7 +222,7 @@ class SqlClient:
                 if not self._is_interactive:
                     raise
                 self.console.print("\n[yellow]the query is ended[/]")
-        if self._settings[TIME_COST] == "true":
+        if self._settings[TIME_COST] == "true" and not self._as_json:
             self.console.out(f"{time.monotonic() - began:.2f} seconds", highlight=False)
 
     def _print(self, result: TableResult) -> None:

@@ -13,7 +13,7 @@ Cells = tuple[str, ...]
 class LastChanges:
     """The last changes of a result, as they came."""
 
-    def __init__(self, most: int = 1_000_000) -> None:
+    def __init__(self, most: int) -> None:
         self._changes: deque[Cells] = deque(maxlen=most)
 
     def add(self, kind: int, row: Cells) -> None:
