@@ -19,6 +19,7 @@ from flinkray.connectors.files.writing.compaction import FileToCompact
 from flinkray.connectors.files.writing.open_files import FileKind, OpenFile
 from flinkray.connectors.files.writing.partition_commit import PartitionWritten, WriterProgress
 from flinkray.connectors.sink import SinkWriter, SinkWriterContext
+from flinkray.connectors.subtask import subtask_label
 from flinkray.errors import TypeMismatchError, UnknownColumnError, operator_label
 from flinkray.types.records import Kind
 
@@ -91,7 +92,7 @@ class FileWriter(SinkWriter):
         self._most_open = _MOST_OPEN_PARTITIONS if directories.are_many else _MOST_OPEN
         self._rolling = rolling
         self._context = context
-        self._where = operator_label(context.operator_name, f"{context.subtask_index + 1} of {context.parallelism}")
+        self._where = subtask_label(context)
         self._compacts = compacts
         self._reports = reports
         self._watermark = -(2**63)
