@@ -160,7 +160,7 @@ class MissingDependencyError(FlinkrayError):
 
 class ConnectorError(FlinkrayError):
     """A broker, database, store or registry does not answer, or refuses what it is asked for; names operator and place,
-    and the way out. Kafka, PostgreSQL, Redis and NATS have classes of their own below it."""
+    and the way out. Kafka, PostgreSQL, Redis, NATS and HTTP have classes of their own below it."""
 
     origin = "external"
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
-from flinkray.errors import FlinkrayError, InvalidProgramError
+from flinkray.errors import ConnectorError, InvalidProgramError
 from flinkray.extras import import_package
 
 LONGEST_RETRY_AFTER_MS = 300_000
@@ -22,7 +22,7 @@ _SHOWN = 200
 _MOST_READ = 1 << 16
 
 
-class HttpError(FlinkrayError):
+class HttpError(ConnectorError):
     """A server cannot be asked, or cannot listen; says what, and the way out."""
 
 

@@ -17,7 +17,8 @@ from flinkray.connectors.http.clients import aiohttp, is_shown
 from flinkray.connectors.http.events import COMMENT, History, events_of, together
 from flinkray.connectors.http.server import HttpServer, checked_place, web
 from flinkray.connectors.sink import Sink, SinkWriter, SinkWriterContext
-from flinkray.errors import InvalidProgramError, operator_label
+from flinkray.connectors.subtask import subtask_label
+from flinkray.errors import InvalidProgramError
 from flinkray.time.durations import Duration, to_millis
 from flinkray.types.changelogs import ChangelogMode
 
@@ -111,7 +112,7 @@ class EventWriter(SinkWriter):
 
     def __init__(self, context: SinkWriterContext, sink: ServerSentEventsSink) -> None:
         self._format = sink.value_format
-        self._where = operator_label(context.operator_name, f"{context.subtask_index + 1} of {context.parallelism}")
+        self._where = subtask_label(context)
         # Another one for each attempt, whose numbers begin anew.
         self._series = secrets.token_hex(4)
         self._next = 0

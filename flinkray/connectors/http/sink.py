@@ -12,7 +12,8 @@ from flinkray.connectors.http.target import BODIES, Body, HttpTarget
 from flinkray.connectors.http.writer import RequestWriter
 from flinkray.connectors.request_buffer import RequestLimits
 from flinkray.connectors.sink import Sink, SinkWriter, SinkWriterContext
-from flinkray.errors import InvalidProgramError, operator_label
+from flinkray.connectors.subtask import subtask_label
+from flinkray.errors import InvalidProgramError
 from flinkray.time.durations import Duration, to_millis
 
 _NAME = "HttpSink"
@@ -84,5 +85,5 @@ class HttpSink(Sink):
         return self
 
     def create_writer(self, context: SinkWriterContext, restored: Any = None) -> SinkWriter:
-        where = operator_label(context.operator_name, f"{context.subtask_index + 1} of {context.parallelism}")
+        where = subtask_label(context)
         return RequestWriter(context, self._limits, self._target, where)

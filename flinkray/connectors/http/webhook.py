@@ -24,7 +24,8 @@ from flinkray.connectors.source import (
     SplitEnumeratorContext,
 )
 from flinkray.connectors.split_list import SplitListEnumerator
-from flinkray.errors import InvalidProgramError, operator_label
+from flinkray.connectors.subtask import subtask_label
+from flinkray.errors import InvalidProgramError
 from flinkray.time.durations import Duration, to_millis
 from flinkray.types.records import RecordType
 
@@ -138,7 +139,7 @@ class WebhookReader(SourceReader):
 
     def __init__(self, context: SourceReaderContext, source: WebhookSource) -> None:
         self._context = context
-        where = operator_label(context.operator_name, f"{context.subtask_index + 1} of {context.parallelism}")
+        where = subtask_label(context)
         if source.waits_for_checkpoints and not context.has_checkpoints:
             raise InvalidProgramError(
                 f"{where}: {_NAME} answers when a checkpoint is complete, and the job takes none: set "

@@ -20,6 +20,7 @@ from flinkray.connectors.http.event_sink import EventWriter
 from flinkray.connectors.http.lookup import HttpTable
 from flinkray.connectors.http.webhook import WebhookReader
 from flinkray.connectors.source import SourceBatch
+from flinkray.errors import ConnectorError
 from tests.support.api import FakeSubtaskContext
 from tests.support.http import DEADLINE_S, Answered, Asked, Service, ask, rows_of
 from tests.support.waiting import eventually
@@ -86,6 +87,7 @@ def test_an_answer_that_is_final_fails_the_job_and_one_that_may_pass_is_tried_ag
             service.answer = lambda _, answer=answer: answer  # type: ignore[misc]
             with pytest.raises(HttpError) as final:
                 send(url, 1, 2)
+            assert isinstance(final.value, ConnectorError)
             assert str(final.value).startswith(f"operator 'Source: test' (subtask 1 of 1): {what}")
             assert words in str(final.value)
             assert "hush" not in str(final.value)
