@@ -25,8 +25,6 @@ _FEW_WORDS = 2048
 _TAIL_MASKS = np.array([(1 << (8 * count)) - 1 for count in range(WORD_BYTES + 1)], dtype=np.uint64)
 _ONE = np.uint64(1)
 _HIGHEST_SHIFT = np.uint64(63)
-
-
 _SIGN = np.uint64(1 << 63)
 
 
