@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -79,8 +79,20 @@ class Time:
         return self.now_ms
 
 
+made: list[Masters] = []
+
+
 def masters_of(time: Time, **hosts: Host) -> Masters:
-    return Masters(Clusters(**hosts), time, 3_000)
+    made.append(Masters(Clusters(**hosts), time, 3_000))
+    return made[-1]
+
+
+@pytest.fixture(autouse=True)
+def closed() -> Iterator[None]:
+    """Threads of masters end with their test, and not when somebody collects what is left over."""
+    yield
+    while made:
+        made.pop().close()
 
 
 def running(cluster: str = "c") -> JobOverview:
