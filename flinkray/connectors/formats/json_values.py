@@ -26,22 +26,33 @@ class NumberText(str):
 def converted_lines(lines: bytes, schema: pa.Schema) -> bytes | None:
     """The lines with each value in the type of its column, where there is exactly one such value; others are left.
 
-    Returns: None where nothing is converted, or a line is no JSON object.
+    Returns: None where nothing is converted, or a line cannot be read as JSON.
     """
-    written, found = [], False
-    for line in lines.split(b"\n"):
-        try:
-            row = json.loads(line, parse_float=NumberText) if line.strip() else None
-        except ValueError:
+    try:
+        rows = [_read(line) for line in lines.split(b"\n") if line.strip()]
+        fitting = [
+            {each.name: _fitting(row[each.name], each.type) for each in schema if each.name in row} for row in rows
+        ]
+        if all(found[name] is row[name] for found, row in zip(fitting, rows, strict=True) for name in found):
             return None
-        if row is None:
-            continue
-        if not isinstance(row, dict):
-            return None
-        fitting = {field.name: _fitting(row[field.name], field.type) for field in schema if field.name in row}
-        found = found or any(fitting[name] is not row[name] for name in fitting)
-        written.append(_text(fitting))
-    return "\n".join(written).encode() if found else None
+        return "\n".join(map(_text, fitting)).encode()
+    except (ValueError, RecursionError):
+        return None
+
+
+def _read(line: bytes) -> dict[str, Any]:
+    row = json.loads(line, parse_float=NumberText, object_pairs_hook=_unique)
+    if not isinstance(row, dict):
+        raise ValueError("no object")
+    return row
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object; Arrow's reader refuses one in which a name is twice."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a name is there twice")
+    return found
 
 
 def _fitting(value: Any, kind: pa.DataType) -> Any:

@@ -132,8 +132,21 @@ def test_an_avro_schema_without_columns_is_refused(schema: Any, message: str) ->
 BAD: dict[str, tuple[MessageFormat, list[bytes], list[bytes]]] = {
     "json": (
         JsonFormat({"i": int, "t": str}),
-        [b'{"i":1}', b'{\n"i": 2, "other": [1]}\n', b"{}", '{"t":"ü\\n"}'.encode()],
-        [b"", b" ", b"1", b"{", b"}", b'{"i":1}{"i":2}', b'{"i":"x"}', b'{"i":1}\n{', b"[{}]", b'{"t":"\xff"}'],
+        [b'{"i":1}', b'{\n"i": 2, "other": [1]}\n', b"{}", b'{"i":"7","t":2.50}', '{"t":"ü\\n"}'.encode()],
+        [
+            b'{"t":"a","t":"b"}',
+            b'{"t":' + b"[" * 9_000 + b"]" * 9_000 + b"}",
+            b"",
+            b" ",
+            b"1",
+            b"{",
+            b"}",
+            b'{"i":1}{"i":2}',
+            b'{"i":"x"}',
+            b'{"i":1}\n{',
+            b"[{}]",
+            b'{"t":"\xff"}',
+        ],
     ),
     "csv": (
         CsvFormat({"i": int, "t": str}),
