@@ -17,6 +17,7 @@ from pyarrow import fs
 
 from flinkray.connectors.files.inferred_types import filled, has_unknown
 from flinkray.connectors.files.partial_rows import columns_to_read, with_nulls
+from flinkray.connectors.formats.csv import check_decimals
 from flinkray.connectors.formats.json_lines import from_json_lines, infer_json_schema
 from flinkray.errors import InvalidProgramError
 from flinkray.types.records import SCALAR_COLUMN, Kind
@@ -223,6 +224,7 @@ def read_by_blocks(
     for block_bytes in _csv_blocks():
         try:
             for batch, after in from_row(opened(block_bytes), split, batch_rows):
+                check_decimals(batch)
                 split = after
                 yield batch, after
             return

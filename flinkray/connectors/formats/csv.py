@@ -74,6 +74,7 @@ class CsvFormat(MessageFormat):
         )
         try:
             table = pa_csv.read_csv(io.BytesIO(text), read, parse, convert).combine_chunks()
+            check_decimals(table)
         except pa.ArrowInvalid as error:
             raise ValueError(str(error)) from error
         if table.num_rows != len(messages):
@@ -115,3 +116,14 @@ class CsvFormat(MessageFormat):
         within = pc.replace_substring(within, self._quote, self._quote * 2)
         quoted = pc.binary_join_element_wise(self._quote, within, self._quote, "")
         return pc.if_else(needs, quoted, texts).fill_null(self._null_text)
+
+
+def check_decimals(data: pa.RecordBatch | pa.Table) -> None:
+    """Checks that no decimal has more digits than its type has, which Arrow's reader of CSV does not look at.
+
+    Raises:
+        pa.ArrowInvalid: one has.
+    """
+    for column in data.columns:
+        if pa.types.is_decimal(column.type):
+            column.validate(full=True)

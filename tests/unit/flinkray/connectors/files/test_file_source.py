@@ -79,6 +79,12 @@ def test_a_csv_field_is_null_where_it_is_empty_or_na_and_not_quoted(tmp_path: Pa
     }
 
 
+def test_a_decimal_of_csv_has_no_more_digits_than_its_type(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("d\n1.5\n12345\n")
+    with pytest.raises(RecordError, match=r"a\.csv.*does not fit in precision of decimal128\(5, 2\)"):
+        read(FileSource(tmp_path / "a.csv", schema=pa.schema({"d": pa.decimal128(5, 2)})))
+
+
 @pytest.mark.parametrize("format", [*FORMATS, "text"])
 def test_a_restored_reader_goes_on_with_the_next_row(
     tmp_path: Path, format: str, monkeypatch: pytest.MonkeyPatch

@@ -129,6 +129,14 @@ def test_an_avro_schema_without_columns_is_refused(schema: Any, message: str) ->
 
 # -- what cannot be read
 
+
+def test_a_decimal_of_csv_has_no_more_digits_than_its_type() -> None:
+    lines = CsvFormat(pa.schema({"d": pa.decimal128(5, 2)}))
+    assert lines.decode(pa.array([b"123.4"], pa.large_binary()))["d"].to_pylist() == [Decimal("123.40")]
+    with pytest.raises(ValueError, match=r"does not fit in precision of decimal128\(5, 2\)"):
+        lines.decode(pa.array([b"12345"], pa.large_binary()))
+
+
 BAD: dict[str, tuple[MessageFormat, list[bytes], list[bytes]]] = {
     "json": (
         JsonFormat({"i": int, "t": str}),
