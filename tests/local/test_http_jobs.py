@@ -57,7 +57,7 @@ def test_no_row_is_lost_where_clients_send_again_what_was_not_acknowledged(tmp_p
             for number in range(8):
                 eventually(lambda number=number: acknowledged(number))  # type: ignore[misc]
         finally:
-            job.cancel()
+            job.close()
         assert {row["n"] for row in service.rows} == set(range(8))
         assert failed.exists()
 
