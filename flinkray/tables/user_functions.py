@@ -288,7 +288,9 @@ def _as_array(result: Any, kind: pa.DataType) -> pa.Array:
     if isinstance(result, pa.ChunkedArray):
         result = result.combine_chunks()
     if isinstance(result, pa.RecordBatch | pa.Table):
-        result = result.rename_columns(_names_of_result(result.schema.names, kind)).to_struct_array()
+        result = result.rename_columns(_names_of_result(result.schema.names, kind))
+        # In the ROW's order, into which Arrow casts the fields of rows since version 20 only.
+        result = result.select([field.name for field in kind]).to_struct_array()
         result = result.combine_chunks() if isinstance(result, pa.ChunkedArray) else result
     if not isinstance(result, pa.Array):
         result = pa.array(result, kind)

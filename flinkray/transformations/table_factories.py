@@ -125,6 +125,8 @@ class ConstraintsFactory(TableFactory, frozen=True, kw_only=True):
     """Its name, for errors."""
     not_null: tuple[int, ...]
     """The columns in which NULL is a fault."""
+    deletes_by_key: bool = False
+    """Whether a row that goes is known by its key alone: its other columns may be NULL then."""
     drops: bool
     """Whether a row with that fault is left out; else it is an error."""
     lengths: tuple[int, ...]

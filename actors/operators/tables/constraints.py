@@ -10,6 +10,7 @@ from flinkray.batches.batch import Batch
 from flinkray.errors import RecordError
 from flinkray.tables.types.logical import TEXTS, LengthType
 from flinkray.transformations.table_factories import ConstraintsFactory
+from flinkray.types.rows import RowKind
 
 
 class ConstraintsOperator(Operator):
@@ -23,17 +24,26 @@ class ConstraintsOperator(Operator):
         self._where = f"{label_of(context)}: table {self._factory.table!r}"
 
     def process_batch(self, batch: Batch, input_index: int = 0) -> None:
-        with_null = [place for place in self._factory.not_null if batch.data.column(place).null_count]
+        with_null = [place for place in self._factory.not_null if self._has_fault(batch, place)]
         if with_null and not self._factory.drops:
             raise RecordError(
                 f"{self._where}: a row has NULL in column {self._name(with_null[0])!r}, which is NOT NULL; filter such "
                 "rows, or leave them out with 'table.exec.sink.not-null-enforcer' = 'DROP'"
             )
         for place in with_null:
-            batch = batch.filter(batch.data.column(place).is_valid())
+            batch = batch.filter(pc.invert(self._is_fault(batch, place)))
         if self._factory.lengths and batch.num_rows:
             batch = batch.with_data(self._with_lengths(batch.data))
         self.output.emit(batch)
+
+    def _has_fault(self, batch: Batch, place: int) -> bool:
+        return bool(batch.data.column(place).null_count and self._is_fault(batch, place).true_count)
+
+    def _is_fault(self, batch: Batch, place: int) -> pa.Array:
+        is_null = batch.data.column(place).is_null()
+        if not self._factory.deletes_by_key or batch.kinds is None:
+            return is_null
+        return pc.and_(is_null, pc.not_equal(batch.kinds, RowKind.DELETE.value))
 
     def _with_lengths(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         for place in self._factory.lengths:

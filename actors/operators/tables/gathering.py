@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from actors.operators.contract.operator import OperatorContext, Output
 from actors.operators.tables.operator import Factory, TableOperator
+from actors.protocol.ports import Cancellable
 from flinkray.batches.batch import Batch, concat, is_same_layout
 from flinkray.types.records import MAX_TIMESTAMP, Timestamp
 
@@ -29,32 +30,27 @@ class GatheringOperator(TableOperator[Factory]):
         self._gathered_rows = 0
         self._gathered_bytes = 0
         self._gathered_watermarks: dict[int, Timestamp] = {}
+        self._end_of_wait: Cancellable | None = None
 
     def process_batch(self, batch: Batch, input_index: int = 0) -> None:
         if self.factory.least_rows <= 1:
             super().process_batch(batch, input_index)
             return
-        if not self._gathered_rows:
-            self._wait()
+        if self._end_of_wait is None:
+            self._end_of_wait = self.context.call_later(
+                self.factory.wait_ms, self.process_gathered, "a mini-batch is over"
+            )
         self._gathered[input_index].append(batch)
         self._gathered_rows += batch.num_rows
         self._gathered_bytes += batch.nbytes
         if self._gathered_rows >= self.factory.least_rows or self._gathered_bytes >= _MOST_BYTES:
             self.process_gathered()
 
-    def _wait(self) -> None:
-        awaited = self._gathered
-
-        def process() -> None:
-            if self._gathered is awaited:
-                self.process_gathered()
-
-        self.context.call_later(self.factory.wait_ms, process, "a mini-batch is over")
-
     def process_gathered(self) -> None:
         """Processes the rows that wait, and then their watermarks."""
-        if not self._gathered_rows:
+        if self._end_of_wait is None:
             return
+        self._end_of_wait.cancel()
         gathered, watermarks = self._gathered, self._gathered_watermarks
         self._begin_mini_batch()
         for input_index, batches in enumerate(gathered):

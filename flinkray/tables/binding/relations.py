@@ -33,7 +33,7 @@ from flinkray.tables.plans.tables import ColumnKind, Table
 from flinkray.tables.syntax import queries as syntax
 from flinkray.tables.syntax.expressions import Expression, Query
 from flinkray.tables.syntax.names import Name, Path
-from flinkray.tables.syntax.nodes import Node
+from flinkray.tables.syntax.nodes import Node, without_places
 from flinkray.tables.types.logical import BIGINT, CollectionType, LogicalType, MapType, RowType, is_rowtime
 from flinkray.types.records import Millis
 
@@ -315,7 +315,7 @@ class RelationBinder:
         hints: tuple[syntax.Hint, ...] = ()
         if not is_rowtime(time.type):
             self.looked_up |= found.scope.table_names
-            hints = hints_of_lookup(self.hints, found.scope.table_names)
+            hints = without_places(hints_of_lookup(self.hints, found.scope.table_names))
         return self._joined(TemporalJoin(kind, left.plan, found.plan, time, condition, (), hints), scope)
 
 

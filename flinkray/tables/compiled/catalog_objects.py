@@ -30,6 +30,8 @@ class PlanTable(Struct, frozen=True):
     """Options that the plan does not hold, since they are secret."""
     hint: Options = ()
     """Options that the statement gave it."""
+    secrets_of_hint: tuple[str, ...] = ()
+    """Those of them that are secret, which a file does not hold."""
 
     @property
     def label(self) -> str:
@@ -59,6 +61,12 @@ def with_options(entry: PlanTable, catalog: Catalog, strategy: str) -> Table:
     Raises:
         InvalidProgramError: the catalog has no such table where it is needed, or one with another schema.
     """
+    lost = [key for key in entry.secrets_of_hint if key not in dict(entry.hint)]
+    if lost:
+        raise InvalidProgramError(
+            f"table {entry.label!r}: its statement gave it {', '.join(map(repr, lost))} in a hint, which are secret, "
+            "so that the plan does not hold them: CREATE TABLE with them, and compile the plan again"
+        )
     found = _in_catalog(entry, catalog, strategy)
     if found is not None:
         _check_schema(entry, found)

@@ -16,7 +16,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from flinkray.errors import InvalidProgramError
-from flinkray.redaction import is_secret
 from flinkray.tables.compiled.catalog_objects import PlanFunction, PlanTable
 from flinkray.tables.compiled.values import NODES, Json, fields_to_json, inputs_of, struct_from_json
 from flinkray.tables.lowering.contract import TableOptions
@@ -99,7 +98,9 @@ def _table_to_json(entry: PlanTable) -> Json:
         read["options"] = {key: value for key, value in table.options if key not in entry.secrets}
     if entry.secrets:
         read["secrets"] = entry.secrets
-    hint = {key: value for key, value in entry.hint if not is_secret(key, value)}
+    if entry.secrets_of_hint:
+        read["hint-secrets"] = entry.secrets_of_hint
+    hint = {key: value for key, value in entry.hint if key not in entry.secrets_of_hint}
     return read | ({"hint": hint} if hint else {})
 
 
@@ -199,6 +200,7 @@ def _table_from_json(read: dict[str, Json]) -> PlanTable:
         has_options="options" in read,
         secrets=msgspec.convert(read.get("secrets", ()), tuple[str, ...]),
         hint=tuple(msgspec.convert(read.get("hint", {}), dict[str, str]).items()),
+        secrets_of_hint=msgspec.convert(read.get("hint-secrets", ()), tuple[str, ...]),
     )
 
 

@@ -22,6 +22,7 @@ from flinkray.tables.catalog import Catalog
 from flinkray.tables.plans import expressions, nodes, tables
 from flinkray.tables.plans.expressions import Plan
 from flinkray.tables.syntax.parsing.statements import StatementParser
+from flinkray.tables.syntax.queries import Hint
 from flinkray.tables.types import logical
 from flinkray.tables.types.logical import LogicalType
 from flinkray.types.changelogs import Changes
@@ -45,7 +46,7 @@ _STRUCTS: Mapping[str, type[Struct]] = {
         *(expressions.Column, expressions.Constant, expressions.Call, expressions.FieldAccess, expressions.SortKey),
         *(expressions.AggregateCall, expressions.FrameBound, expressions.Frame, expressions.WindowCall),
         *(expressions.PatternVariable, expressions.MatchRead, nodes.GroupWindow, nodes.WindowProperty),
-        *(tables.TableColumn, tables.WatermarkStrategy, Changes, logical.RowField),
+        *(tables.TableColumn, tables.WatermarkStrategy, Changes, logical.RowField, Hint),
         *(logical.SimpleType, logical.DecimalType, logical.LengthType, logical.TimeType, logical.TimestampType),
         *(logical.IntervalType, logical.CollectionType, logical.MapType, logical.RowType, logical.RawType),
     )

@@ -38,6 +38,7 @@ def content_of(
     """
     inserts = []
     for plan in plans:
+        program.check_hints(plan.hints)
         table = hinted(plan.table, plan.hints)
         inserts.append(replace(plan, input=program.planned(plan.input), table=table, hints=()))
     for each in numbered(inserts):
@@ -66,6 +67,7 @@ def _entry(table: Table, named: Table, catalog: Catalog, strategy: str) -> PlanT
     is_temporary = has_name and catalog.is_temporary(named.path)
     has_options = not has_name or (strategy == ALL and not is_temporary)
     secrets = tuple(key for key, value in table.options if is_secret(key, value)) if has_options else ()
+    hint = tuple(each for each in table.options if each not in named.options)
     if secrets and not has_name:
         raise InvalidProgramError(
             f"a plan in a file does not hold secret options, such as {secrets[0]!r} of a table that no catalog has: "
@@ -77,7 +79,8 @@ def _entry(table: Table, named: Table, catalog: Catalog, strategy: str) -> PlanT
         is_temporary=is_temporary,
         has_options=has_options,
         secrets=secrets,
-        hint=tuple(each for each in table.options if each not in named.options),
+        hint=hint,
+        secrets_of_hint=tuple(key for key, value in hint if is_secret(key, value)),
     )
 
 

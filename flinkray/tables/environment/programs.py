@@ -133,7 +133,7 @@ class Program:
             if not isinstance(node, Scan):
                 return node
             try:
-                self._check_hints(node.hints)
+                self.check_hints(node.hints)
                 table = hinted(node.table, node.hints)
                 self._as_named[table] = node.table
                 table = self._known(table)
@@ -204,7 +204,7 @@ class Program:
             message = f"{plan.table.path[2]!r} is a stream; rows go into tables that have a connector"
             raise SqlValidationError(message, sql, span.start, span.end)
         try:
-            self._check_hints(plan.hints)
+            self.check_hints(plan.hints)
             table = hinted(plan.table, plan.hints)
             sink, parallelism = sink_of(table, dict(plan.partition) if plan.overwrite else None)
         except InvalidProgramError as error:
@@ -221,7 +221,7 @@ class Program:
         self._uids.give(plan, written)
         return written
 
-    def _check_hints(self, hints: Sequence[Hint]) -> None:
+    def check_hints(self, hints: Sequence[Hint]) -> None:
         """
         Raises:
             InvalidProgramError: a hint of a table is another one than OPTIONS, or the program takes none of these.

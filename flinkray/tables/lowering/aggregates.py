@@ -153,7 +153,7 @@ def _expanded(plan: Aggregate) -> Project:
     calls = tuple(call for call in plan.calls if call.function != "GROUPING")
     keys = tuple(range(width, width + count + 1))
     names = (*plan.names[:count], "$set", *(f"$agg{number}" for number in range(len(calls))))
-    aggregate = Aggregate(expand, keys, calls, names)
+    aggregate = Aggregate(expand, keys, calls, names, ttl_ms=plan.ttl_ms)
     types = aggregate.row_type.types
     results: list[BoundExpression] = [Column(types[place], place) for place in range(count)]
     for call in plan.calls:

@@ -40,7 +40,8 @@ def for_upserts(plan: Plan, key: Sequence[int], table: Table, lowering: Lowering
         raise Unexecutable(plan, _CONFLICT)
     is_kept = may_conflict if options.materialize == "AUTO" else options.materialize == "FORCE"
     if not is_kept or changes.is_insert_only:
-        return _checked(lowering.of(plan, before=False), lowering.changes(plan, before=False), table, options)
+        rows, changes = lowering.of(plan, before=False), lowering.changes(plan, before=False)
+        return _checked(rows, changes, table, options, deletes_by_key=True)
     return last_of_keys(plan, key, lowering, _checked(lowering.of(plan), changes, table, options))
 
 
@@ -65,7 +66,9 @@ def by_key(rows: Transformation, table: Table, parallelism: int | None, shuffle:
     return keyed(rows, ColumnKey(table.primary_key))
 
 
-def _checked(rows: Transformation, changes: Changes, table: Table, options: SinkOptions) -> Transformation:
+def _checked(
+    rows: Transformation, changes: Changes, table: Table, options: SinkOptions, *, deletes_by_key: bool = False
+) -> Transformation:
     """The rows with what the types of the table's columns demand of them."""
     written = table.written_row_type
     not_null = tuple(place for place, kind in enumerate(written.types) if not kind.nullable)
@@ -84,6 +87,7 @@ def _checked(rows: Transformation, changes: Changes, table: Table, options: Sink
             gives=changes,
             table=table.path[2],
             not_null=not_null,
+            deletes_by_key=deletes_by_key,
             drops=options.nulls == "DROP",
             lengths=lengths,
             trims=options.lengths == "TRIM_PAD",

@@ -24,7 +24,7 @@ class GroupedRows(Struct, frozen=True):
     weights: Weights | None
     """1 where the row is added, -1 where it is taken back; None: all are added."""
 
-    def select(self, rows: Flags | Ids, weights: Weights | None = None) -> GroupedRows:
+    def select(self, rows: Ids, weights: Weights | None = None) -> GroupedRows:
         """Some of the rows; with other weights, where they are given."""
         if weights is None and self.weights is not None:
             weights = self.weights[rows]

@@ -73,6 +73,9 @@ def test_a_plan_that_is_read_again_is_the_same_and_makes_the_same_operators(tmp_
     inserts.add(tables.sql_query("SELECT id, n FROM bids, LATERAL TABLE(pairs(amount)) AS t (n)").insert_into(sink))
     constants = "X'00ff', 1.50, 1e0, TRUE, DATE '2024-02-29', INTERVAL '1' DAY, CAST(NULL AS ROW<a INT NOT NULL>)"
     inserts.add(tables.sql_query(f"SELECT id, {constants}, PROCTIME() FROM bids").insert_into(sink))
+    again = "'retry-predicate'='lookup_miss', 'retry-strategy'='fixed_delay', 'fixed-delay'='1 s', 'max-attempts'='2'"
+    asked = "(SELECT id, PROCTIME() AS p FROM bids) AS b JOIN bids FOR SYSTEM_TIME AS OF b.p AS c ON b.id = c.id"
+    inserts.add(tables.sql_query(f"SELECT /*+ LOOKUP('table'='c', {again}) */ c.id FROM {asked}").insert_into(sink))
     content = inserts.compile_plan()._content
     text = to_text(content)
     read = from_text(text, "the plan")
@@ -103,9 +106,18 @@ def test_a_plan_has_no_secrets_and_gets_them_of_the_catalog() -> None:
     hinted = tables.compile_plan_sql(f"INSERT INTO t {hint} SELECT item, cents FROM orders").as_json_string()
     assert "silence" not in hinted
     assert '"sink.parallelism": "3"' in hinted
+    with pytest.raises(InvalidProgramError, match=r"t': its statement gave it 'password' in a hint.*compile the plan"):
+        loaded(hinted, create).explain()
     sink = TableDescriptor.for_connector("print").option("password", "hush").build()
     with pytest.raises(InvalidProgramError, match=r"'password' of a table that no catalog has: give it a name"):
         tables.from_path("orders").insert_into(sink).compile_plan()
+
+
+def test_hints_of_the_table_that_rows_go_into_are_checked() -> None:
+    tables = environment(ORDERS, TOTALS, **{"table.dynamic-table-options.enabled": "false"})
+    for hint, message in [("OPTONS('a'='b')", "no hint 'OPTONS'"), ("OPTIONS('a'='b')", "dynamic-table-options")]:
+        with pytest.raises(InvalidProgramError, match=message):
+            tables.compile_plan_sql(INSERT.replace(" SELECT", f" /*+ {hint} */ SELECT", 1))
 
 
 def test_what_a_plan_does_not_hold_comes_from_the_catalog_as_the_options_say() -> None:

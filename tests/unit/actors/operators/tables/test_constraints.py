@@ -57,6 +57,12 @@ def test_null_is_an_error_or_its_row_is_left_out() -> None:
     assert written(rows[:1]) == rows[:1]
 
 
+def test_a_row_that_goes_by_its_key_may_be_null_beside_it() -> None:
+    rows: list[Change] = [(0, (1, *FITTING)), (3, (None, *NULLS))]
+    assert written(rows, deletes_by_key=True) == rows
+    assert written([*rows, (2, (None, *NULLS))], deletes_by_key=True, drops=True) == rows
+
+
 def test_values_are_cut_and_filled_up_to_their_length() -> None:
     rows: list[Change] = [(0, (1, *LONG)), (2, (2, *SHORT)), (3, (3, *NULLS)), (0, (4, *FITTING))]
     found = written(rows, lengths=(1, 2, 3, 4), trims=True)
