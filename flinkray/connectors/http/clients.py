@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 from flinkray.errors import ConnectorError, InvalidProgramError
 from flinkray.extras import import_package
+from flinkray.redaction import redacted
 
 LONGEST_RETRY_AFTER_MS = 300_000
 """A server that asks for a longer pause is asked again after this one: a checkpoint waits for it."""
@@ -49,7 +50,8 @@ def checked_url(url: str, name: str) -> str:
 
 def shown(url: str) -> str:
     """An address without what may be secret: user, password and query."""
-    plain = url.partition("?")[0].partition("#")[0]
+    # A password may have characters in it that end the place, such as a slash.
+    plain = redacted(url).partition("?")[0].partition("#")[0]
     scheme, separator, rest = plain.partition("://")
     place, slash, path = rest.partition("/")
     return f"{scheme}{separator}{place.rpartition('@')[2]}{slash}{path}"
@@ -74,7 +76,8 @@ def is_shown(token: str | None, headers: Mapping[str, str]) -> bool:
         return True
     scheme, _, bearer = headers.get("Authorization", "").partition(" ")
     given = bearer.strip() if scheme.lower() == "bearer" else headers.get("X-Token", "")
-    return hmac.compare_digest(given.encode(), token.encode())
+    # A byte that is no UTF-8 comes as a surrogate.
+    return hmac.compare_digest(given.encode("utf-8", "surrogatepass"), token.encode("utf-8", "surrogatepass"))
 
 
 # -- answers
@@ -135,6 +138,24 @@ async def answer_of(response: Any) -> str:
     while len(found) < _MOST_READ and (piece := await response.content.read(_MOST_READ)):
         found += piece
     return found.decode("utf-8", "replace")
+
+
+def reason_of(error: BaseException, timeout_ms: int) -> str:
+    """Why a request got no answer, without its address: that may have secrets, and these errors show all of it."""
+    errors = aiohttp()
+    if isinstance(error, TimeoutError):
+        return f"no answer in {timeout_ms} ms"
+    if isinstance(error, errors.ClientResponseError):
+        return f"the answer is no HTTP that can be read ({type(error).__name__}: {error.message})"
+    if isinstance(error, errors.InvalidURL):
+        return "the address is none that can be asked: look at url="
+    return str(error) or type(error).__name__
+
+
+def without_address(error: BaseException) -> BaseException | None:
+    """The cause that an error may name, for `raise ... from`: None where its own text shows the whole address."""
+    errors = aiohttp()
+    return None if isinstance(error, errors.ClientResponseError | errors.InvalidURL) else error
 
 
 def is_transient(error: BaseException) -> bool:

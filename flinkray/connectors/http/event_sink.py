@@ -23,6 +23,11 @@ from flinkray.time.durations import Duration, to_millis
 from flinkray.types.changelogs import ChangelogMode
 
 _NAME = "ServerSentEventsSink"
+_ASKED_BEFORE = {
+    "Access-Control-Allow-Methods": "GET",
+    "Access-Control-Allow-Headers": "Authorization, X-Token, Last-Event-ID",
+}
+"""What a browser asks for by OPTIONS before a page of another origin sends such headers."""
 
 
 class ServerSentEventsSink(Sink):
@@ -43,7 +48,7 @@ class ServerSentEventsSink(Sink):
         host: the address that it listens on: "127.0.0.1" serves this machine alone, "0.0.0.0" all that reach it.
         path: of the events.
         token: what subscribers have to show, as `Authorization: Bearer <token>` or `X-Token: <token>`; shown nowhere.
-            None: nothing.
+            None: nothing. An EventSource cannot send these headers: pages then read the events with fetch.
         allowed_origin: the origin whose pages may listen beside the server's own, such as "https://shop.example".
         history: how many events are kept for those that come back.
         keep_alive: after so long without an event subscribers get a comment.
@@ -173,6 +178,8 @@ class _Subscribers:
         self._context = context
         self._sink = sink
         self._history = history
+        origin = sink.allowed_origin
+        self._cross_origin = {} if origin is None else {"Access-Control-Allow-Origin": origin, **_ASKED_BEFORE}
         self._open: dict[_Subscriber, Any] = {}
         """With the connection of each."""
         self._is_ended = False
@@ -206,15 +213,14 @@ class _Subscribers:
         sink = self._sink
         if request.path != sink.path:
             return self._refused(404, f"events are at {sink.path}")
+        if request.method == "OPTIONS" and self._cross_origin:
+            return self._web.Response(status=204, headers=self._cross_origin)
         if request.method != "GET":
             return self._refused(405, "events are asked for by GET", Allow="GET")
         if not is_shown(sink.token, request.headers):
             return self._refused(401, "show the token, as Authorization: Bearer <token> or X-Token: <token>")
-        response = self._web.StreamResponse(
-            headers={"Content-Type": "text/event-stream; charset=utf-8", "Cache-Control": "no-store"}
-        )
-        if sink.allowed_origin is not None:
-            response.headers["Access-Control-Allow-Origin"] = sink.allowed_origin
+        events = {"Content-Type": "text/event-stream; charset=utf-8", "Cache-Control": "no-store"}
+        response = self._web.StreamResponse(headers={**events, **self._cross_origin})
         await response.prepare(request)
         subscriber = _Subscriber()
         subscriber.is_ended = self._is_ended
@@ -245,4 +251,4 @@ class _Subscribers:
                 return
 
     def _refused(self, status: int, what: str, **headers: str) -> Any:
-        return self._web.json_response({"error": what}, status=status, headers=headers)
+        return self._web.json_response({"error": what}, status=status, headers={**headers, **self._cross_origin})

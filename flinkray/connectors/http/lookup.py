@@ -22,10 +22,12 @@ from flinkray.connectors.http.clients import (
     is_done,
     is_for_later,
     is_transient,
+    reason_of,
     shown,
+    without_address,
 )
 from flinkray.connectors.lookup import LookupReader, LookupTable
-from flinkray.errors import operator_label
+from flinkray.errors import InvalidProgramError, operator_label
 
 _NAME = "HttpTable"
 _AT_A_TIME = 16
@@ -54,6 +56,8 @@ class HttpTable(LookupTable):
         cache_ms: int,
         cache_rows: int,
     ) -> None:
+        if timeout_ms < 1:
+            raise InvalidProgramError(f"{_NAME}(timeout_ms=...), the table's 'request.timeout', is at least 1 ms")
         self._url = checked_url(url, _NAME)
         self._schema = schema
         self._headers = checked_headers(headers, _NAME)
@@ -140,7 +144,14 @@ class _HttpReader(LookupReader):
             async with places:
                 return await self._ask(key)
 
-        return await asyncio.gather(*map(ask, asked))
+        asking = [asyncio.ensure_future(ask(key)) for key in asked]
+        try:
+            return await asyncio.gather(*asking)
+        except BaseException:
+            for each in asking:
+                each.cancel()
+            await asyncio.gather(*asking, return_exceptions=True)  # nothing is under way when the loop is closed
+            raise
 
     async def _ask(self, key: dict[str, str]) -> pa.Array:
         what = f"{self._where}: {self._what} for {key}"
@@ -149,9 +160,9 @@ class _HttpReader(LookupReader):
                 async with self._session.get(self._url, params=key, allow_redirects=False) as response:
                     body = await response.read()
             except Exception as error:
-                why = f"no answer in {self._timeout_ms} ms" if isinstance(error, TimeoutError) else str(error)
                 if not is_transient(error) or pause_s is None:
-                    raise HttpError(f"{what}: {why or type(error).__name__}") from error
+                    why = reason_of(error, self._timeout_ms)
+                    raise HttpError(f"{what}: {why}") from without_address(error)
             else:
                 status = response.status
                 if is_done(status) or status in _NOTHING:

@@ -19,9 +19,11 @@ from flinkray.connectors.http.clients import (
     is_done,
     is_for_later,
     is_transient,
+    reason_of,
     refuses_rows,
     retry_after_ms,
     shown,
+    without_address,
 )
 from flinkray.connectors.http.target import HttpTarget
 from flinkray.connectors.request_buffer import RequestLimits
@@ -106,11 +108,10 @@ class RequestWriter(AsyncSinkWriter):
                 words = explained(response.status, text or response.reason or "", response.headers.get("Location"))
                 return _Answer(response.status, words, pause)
         except Exception as error:
-            why = f"no answer in {target.timeout_ms} ms" if isinstance(error, TimeoutError) else str(error)
-            what = f"{self._what}: {why or type(error).__name__}"
+            what = f"{self._what}: {reason_of(error, target.timeout_ms)}"
             if not is_transient(error):
-                raise HttpError(f"{self._where}: {what}") from error
-            raise SendAgain(what, _rows_of(parts)) from error
+                raise HttpError(f"{self._where}: {what}") from without_address(error)
+            raise SendAgain(what, _rows_of(parts)) from without_address(error)
 
     def _skip(self, rows: int, answer: _Answer) -> None:
         self._context.count("rows_skipped", rows)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -25,21 +26,26 @@ from flinkray import (
 from flinkray.connectors.http.bodies import UnknownContentType, decoded_body, split_of
 from flinkray.connectors.http.clients import (
     LONGEST_RETRY_AFTER_MS,
+    aiohttp,
     is_done,
     is_for_later,
     is_shown,
+    reason_of,
     refuses_rows,
     retry_after_ms,
     shown,
+    without_address,
 )
 from flinkray.connectors.http.events import COMMENT, GONE, History, events_of, together
 from flinkray.connectors.http.intake import Intake
+from flinkray.connectors.http.lookup import HttpTable
 from flinkray.errors import RecordError
 from flinkray.types.records import Kind
 from tests.support.http import rows_of
 
 JSON = JsonFormat({"n": int})
 SECRET = "hush"
+TABLE = {"url": "http://h/", "schema": pa.schema([]), "headers": {}, "cache_ms": 0, "cache_rows": 0}
 
 
 def test_what_an_answer_means_follows_from_its_status() -> None:
@@ -87,6 +93,25 @@ def test_secrets_are_shown_nowhere() -> None:
     with pytest.raises(InvalidProgramError) as raised:
         HttpSink("https://host/", headers={"Authorization": f"{SECRET}\n"})
     assert SECRET not in str(raised.value)
+    with pytest.raises(InvalidProgramError) as raised:
+        HttpSink(f"https://me:pa/{SECRET}@host/rows")
+    assert SECRET not in str(raised.value)
+
+
+def test_errors_that_show_a_whole_address_are_told_without_it() -> None:
+    errors = aiohttp()
+    request: Any = SimpleNamespace(real_url=f"https://host/?code={SECRET}")
+    telling = [
+        errors.ClientResponseError(request, (), status=400, message="bad"),
+        errors.InvalidURL(f"https://host/?code={SECRET}"),
+    ]
+    for error in telling:
+        assert SECRET in str(error)
+        assert SECRET not in reason_of(error, 5)
+        assert without_address(error) is None
+    others = {TimeoutError(): "no answer in 5 ms", OSError("away"): "away", EOFError(): "EOFError"}
+    assert {error: reason_of(error, 5) for error in others} == others
+    assert all(without_address(error) is error for error in others)
 
 
 def test_a_token_is_shown_in_either_header() -> None:
@@ -98,6 +123,7 @@ def test_a_token_is_shown_in_either_header() -> None:
         ({"Authorization": "Bearer other", "X-Token": SECRET}, False),
         ({"X-Token": SECRET}, True),
         ({"X-Token": "é"}, False),
+        ({"X-Token": "\udcff"}, False),  # a byte that is no UTF-8
     ]
     for headers, is_right in cases:
         assert is_shown(SECRET, headers) == is_right, headers
@@ -123,6 +149,7 @@ def test_what_cannot_be_meant_is_refused_where_it_is_written() -> None:
         (WebhookSource, {"port": 1, "value_format": JSON, "max_bytes": 0}, "max_bytes=...\\) is at least 1"),
         (ServerSentEventsSink, {"port": 1, "history": 0}, "history=...\\) is at least 1"),
         (ServerSentEventsSink, {"port": 1, "token": ""}, "None lets everybody in"),
+        (HttpTable, {**TABLE, "timeout_ms": 0}, "'request.timeout', is at least 1 ms"),
     ]
     for made, given, words in cases:
         with pytest.raises(InvalidProgramError, match=words):

@@ -323,6 +323,10 @@ def test_who_asks_otherwise_gets_no_events(serve: Callable[..., EventWriter]) ->
     port = serve(token="hush", allowed_origin="https://shop").server.port
     for given, status in (({"method": "POST"}, 405), ({"path": "/x"}, 404), ({}, 401)):
         assert ask(port, **{"method": "GET", "path": "/events", **given}).status == status  # type: ignore[arg-type]
+    before = ask(port, method="OPTIONS", path="/events")
+    assert (before.status, before.headers["Access-Control-Allow-Origin"]) == (204, "https://shop")
+    assert before.headers["Access-Control-Allow-Headers"] == "Authorization, X-Token, Last-Event-ID"
+    assert ask(serve().server.port, method="OPTIONS", path="/events").status == 405
     with Subscriber(port, Authorization="Bearer hush") as subscriber:
         assert subscriber.response.status == 200
         assert subscriber.response.headers["Access-Control-Allow-Origin"] == "https://shop"
@@ -415,3 +419,13 @@ def test_a_service_is_asked_for_the_rows_of_each_key() -> None:
             with pytest.raises(HttpError, match=words):
                 reader.lookup(pa.RecordBatch.from_pydict({"id": [1]}))
             reader.close()
+
+
+def test_when_a_key_cannot_be_looked_up_no_other_request_is_left_under_way() -> None:
+    with Service(lambda asked: Answered(403 if asked.path.endswith("=1") else 0)) as service:
+        reader: Any = HttpTable(service.url, pa.schema([("id", pa.int64())]), {}, 60_000, 0, 0).reader(["id"], ["id"])
+        reader.open(TaskContext())
+        with pytest.raises(HttpError, match="403"):
+            reader.lookup(pa.RecordBatch.from_pydict({"id": [1, 2, 3]}))
+        assert not asyncio.all_tasks(reader._loop)
+        reader.close()
