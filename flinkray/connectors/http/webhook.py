@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Literal
 
 import pyarrow as pa
@@ -11,7 +13,7 @@ from flinkray.batches.batch import Batch, concat
 from flinkray.connectors.formats.message_format import MessageFormat
 from flinkray.connectors.http.bodies import Split, UnknownContentType, decoded_body, split_of
 from flinkray.connectors.http.clients import aiohttp, is_shown
-from flinkray.connectors.http.intake import Intake
+from flinkray.connectors.http.intake import Answer, Intake
 from flinkray.connectors.http.server import HttpServer, checked_place, web
 from flinkray.connectors.source import (
     Boundedness,
@@ -25,15 +27,18 @@ from flinkray.connectors.source import (
 )
 from flinkray.connectors.split_list import SplitListEnumerator
 from flinkray.connectors.subtask import subtask_label
-from flinkray.errors import InvalidProgramError
+from flinkray.errors import ConnectorError, InvalidProgramError
 from flinkray.time.durations import Duration, to_millis
 from flinkray.types.records import RecordType
+
+log = logging.getLogger(__name__)
 
 _NAME = "WebhookSource"
 _BODY_S = 30.0
 """A client that promises a body and does not send it must not keep its connection for ever."""
 _AGAIN_S = "1"
 """What `Retry-After` says."""
+_WARN_EVERY_S = 60.0
 
 
 class WebhookSource(Source):
@@ -64,8 +69,10 @@ class WebhookSource(Source):
         token: what they have to show, as `Authorization: Bearer <token>` or `X-Token: <token>`; shown nowhere. None:
             nothing, and then requests of pages in browsers are refused.
         max_bytes: of a body.
-        max_waiting_rows: how many rows may wait for the task, or for their checkpoint.
-        answer_timeout: how long a request waits for its checkpoint at most.
+        max_waiting_rows: how many rows may wait for the task, or for their checkpoint; those for the task have 64 MiB
+            at most.
+        answer_timeout: how long a request waits for its checkpoint at most; should be longer than the interval of
+            checkpoints and what one takes, as rows that the task has by then stay in the stream.
     """
 
     def __init__(
@@ -146,10 +153,10 @@ class WebhookReader(SourceReader):
                 "execution.checkpointing.interval, or answer='received'"
             )
         self._intake = Intake(source.max_waiting_rows, source.waits_for_checkpoints)
-        handler = _Handler(context, source, self._intake)
+        self._handler = _Handler(context, source, self._intake, where)
         is_first = context.attempt_number == 0
         self.server = HttpServer(
-            handler.handle, source.host, source.port, where, _NAME, is_first, context.notify_available
+            self._handler.handle, source.host, source.port, where, _NAME, is_first, context.notify_available
         )
 
     def start(self) -> None:
@@ -178,6 +185,7 @@ class WebhookReader(SourceReader):
     def close(self) -> None:
         self._intake.close()
         self.server.close()
+        self._handler.close()
 
 
 class _Refused(Exception):
@@ -191,11 +199,19 @@ class _Refused(Exception):
 class _Handler:
     """The server's side, on its event loop."""
 
-    def __init__(self, context: SourceReaderContext, source: WebhookSource, intake: Intake) -> None:
+    def __init__(self, context: SourceReaderContext, source: WebhookSource, intake: Intake, where: str) -> None:
         self._context = context
         self._source = source
         self._intake = intake
+        self._where = where
+        # A format may ask a registry for a schema: other requests must not wait for that on the loop.
+        self._decoding = ThreadPoolExecutor(1, f"{_NAME} decoding")
+        self._warned: dict[str, float] = {}
+        """From when on each warning is logged again."""
         self._web = web()
+
+    def close(self) -> None:
+        self._decoding.shutdown(wait=False, cancel_futures=True)
 
     async def handle(self, request: Any) -> Any:
         try:
@@ -245,18 +261,16 @@ class _Handler:
 
     async def _take(self, split: Split, body: bytes) -> int:
         """Hands the rows over, and waits until they may be forgotten; gives how many they are."""
+        loop = asyncio.get_running_loop()
         try:
-            messages = split(body)
-            if not len(messages):
-                return 0
-            decoded = decoded_body(self._source.value_format, messages)
+            batch = await loop.run_in_executor(self._decoding, self._decoded, split, body)
         except (ValueError, pa.ArrowException) as error:
             raise _Refused(400, f"the rows cannot be read: {error}") from error
-        kind = self._source.value_format.record_type.kind
-        batch = Batch(decoded.data, kind, self._context.now_ms(), kinds=decoded.kinds)
-        if not batch.num_rows:
+        except ConnectorError as error:
+            self._warn("%s: %s cannot read rows, whose senders are to send them again: %s", error)
+            raise _Refused(503, "what the rows are read with cannot be reached", Retry_After=_AGAIN_S) from error
+        if batch is None:
             return 0
-        loop = asyncio.get_running_loop()
         answered: asyncio.Future[bool] = loop.create_future()
 
         def answer(is_taken: bool) -> None:
@@ -265,19 +279,43 @@ class _Handler:
         if not self._intake.admit(batch, answer):
             raise _Refused(503, "too many rows wait", Retry_After=_AGAIN_S)
         self._context.notify_available()
-        await self._wait(answered)
+        await self._wait(answered, answer)
         return batch.num_rows
 
-    async def _wait(self, answered: asyncio.Future[bool]) -> None:
+    def _decoded(self, split: Split, body: bytes) -> Batch | None:
+        """The rows of a body, if it has any; on the thread that decodes."""
+        messages = split(body)
+        if not len(messages):
+            return None
+        decoded = decoded_body(self._source.value_format, messages)
+        kind = self._source.value_format.record_type.kind
+        batch = Batch(decoded.data, kind, self._context.now_ms(), kinds=decoded.kinds)
+        return batch if batch.num_rows else None
+
+    async def _wait(self, answered: asyncio.Future[bool], answer: Answer) -> None:
         timeout_ms = self._source.answer_timeout_ms
         try:
             async with asyncio.timeout(timeout_ms / 1_000):
                 is_taken = await answered
         except TimeoutError:
+            if not self._intake.withdraw(answer):
+                self._context.count("answers_overdue")
+                self._warn(
+                    "%s: %s: no checkpoint was complete within %d ms after rows came, and they come twice if they are "
+                    "sent again: answer_timeout has to be longer than execution.checkpointing.interval",
+                    timeout_ms,
+                )
             what = f"no checkpoint was complete within {timeout_ms} ms: send the rows again"
             raise _Refused(503, what, Retry_After=_AGAIN_S) from None
         if not is_taken:
             raise _Refused(503, "the job stops or starts again: send the rows again", Retry_After=_AGAIN_S)
+
+    def _warn(self, text: str, *values: object) -> None:
+        """Logs it, once in a while."""
+        now = asyncio.get_running_loop().time()
+        if now >= self._warned.get(text, now):
+            self._warned[text] = now + _WARN_EVERY_S
+            log.warning(text, self._where, _NAME, *values)
 
     def _too_large(self) -> _Refused:
         return _Refused(413, f"a body has at most {self._source.max_bytes} bytes: send fewer rows at a time")

@@ -261,6 +261,24 @@ def test_requests_are_answered_when_they_come_if_nothing_is_promised() -> None:
     assert told == [True, True]
 
 
+def test_rows_that_nobody_has_taken_are_withdrawn_and_their_bytes_have_a_limit() -> None:
+    def answer(is_taken: bool) -> None: ...
+
+    def other(is_taken: bool) -> None: ...
+
+    intake = Intake(9, waits_for_checkpoints=True, most_bytes=3 * 8)
+    assert intake.admit(batch(1), answer)
+    assert intake.admit(batch(2, 3), other)
+    assert intake.is_full
+    assert not intake.admit(batch(4), other)
+    assert intake.withdraw(answer)
+    assert (intake.rows, intake.is_full) == (2, False)
+    assert [each.num_rows for each in intake.take(9)] == [2]
+    assert not intake.withdraw(other)  # the task has them
+    assert intake.rows == 2
+    assert intake.admit(batch(*range(7)), answer)  # more bytes than may wait, but alone
+
+
 def test_events_have_ids_and_messages_and_in_a_changelog_kinds() -> None:
     events = events_of(JsonFormat(), batch(7, 8), "s", 9, "here")
     assert together(events) == b'id: s-9\ndata: {"n":7}\n\nid: s-10\ndata: {"n":8}\n\n'

@@ -15,11 +15,13 @@ import pyarrow as pa
 import pytest
 
 from flinkray import Batch, HttpSink, InvalidProgramError, JsonFormat, SendAgain, ServerSentEventsSink, WebhookSource
+from flinkray.connectors.formats.schema_registry import SchemaRegistryError
+from flinkray.connectors.http import webhook
 from flinkray.connectors.http.clients import HttpError
 from flinkray.connectors.http.event_sink import EventWriter
 from flinkray.connectors.http.lookup import HttpTable
 from flinkray.connectors.http.webhook import WebhookReader
-from flinkray.connectors.source import SourceBatch
+from flinkray.connectors.source import ReaderStatus, SourceBatch
 from flinkray.errors import ConnectorError
 from tests.support.api import FakeSubtaskContext
 from tests.support.http import DEADLINE_S, Answered, Asked, Service, ask, rows_of
@@ -224,10 +226,36 @@ def test_more_rows_than_may_wait_are_to_come_again_later() -> None:
         assert source.ask(b'{"n":3}').status == 200
 
 
-def test_a_request_does_not_wait_for_ever_for_its_checkpoint() -> None:
-    with Listening(answer_timeout=20) as source:
+def test_a_request_does_not_wait_for_ever_for_its_checkpoint_and_takes_its_rows_back_if_it_can(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    context = FakeSubtaskContext()
+    with Listening(context, answer_timeout=20) as source:
         answer = source.ask(b'{"n":1}')
         assert (answer.status, "no checkpoint was complete within 20 ms" in answer.text) == (503, True)
+        assert source.reader.poll() is ReaderStatus.NOTHING_AVAILABLE
+        assert (source.reader.pending_rows(), context.counts["answers_overdue"]) == (0, 0)
+        context.on_available = lambda: source.reader.poll() and None
+        assert [source.ask(b'{"n":1}').status for _ in range(2)] == [503, 503]
+        assert context.counts["answers_overdue"] == 2
+    assert caplog.text.count("answer_timeout has to be longer than execution.checkpointing.interval") == 1
+
+
+def test_a_registry_that_does_not_answer_is_asked_beside_the_loop_and_the_rows_are_to_come_again(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    decoding: list[threading.Thread] = []
+
+    def decode(*_: Any) -> Any:
+        decoding.append(threading.current_thread())
+        raise SchemaRegistryError("the registry is away")
+
+    monkeypatch.setattr(webhook, "decoded_body", decode)
+    with Listening() as source:
+        answer = source.ask(b'{"n":1}')
+        assert (answer.status, answer.headers["Retry-After"]) == (503, "1")
+        assert decoding[0] is not source.reader.server._thread
+    assert "the registry is away" in caplog.text
 
 
 def test_a_port_that_is_in_use_is_an_error_and_one_of_the_attempt_before_is_waited_for() -> None:
