@@ -14,6 +14,8 @@ from pyarrow import types
 from flinkray.connectors.formats.nested_columns import is_list
 
 _WHOLE = re.compile(r"\s*[+-]?[0-9]+\s*")
+_NUMBER = re.compile(r"\s*[+-]?(?:NaN|Infinity|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)\s*")
+"""As Flink reads one; Python's `float` would also take `1_000`, digits of other scripts, and `inf`."""
 _TRUTHS = {"true": True, "false": False}
 
 
@@ -86,10 +88,7 @@ def _as_whole(value: Any) -> Any:
 def _as_float(value: Any) -> Any:
     if isinstance(value, NumberText) or not isinstance(value, str):
         return value
-    try:
-        return float(value)
-    except ValueError:
-        return value
+    return float(value) if _NUMBER.fullmatch(value) else value
 
 
 def _as_truth(value: Any) -> Any:

@@ -59,6 +59,15 @@ def test_a_value_that_equals_none_of_its_column_is_refused(text: str) -> None:
         read(f'{{{text}, "s": 5}}')
 
 
+def test_a_number_in_quotes_is_written_as_flink_reads_one() -> None:
+    written = ["1.5", " 7 ", "+.5", "5.", "-1E3", "-Infinity", "1e999"]
+    assert [read(f'{{"x": "{text}"}}')[0]["x"] for text in written] == [float(text) for text in written]
+    assert str(read('{"x": "NaN"}')[0]["x"]) == "nan"
+    for text in ("1_000", "１２", "inf", "infinity", "nan", "", ".", "e5", "1e", "0x1", "1 2"):
+        with pytest.raises(ValueError, match="JSON"):
+            read(f'{{"x": "{text}"}}')
+
+
 def test_changes_are_read_as_canal_writes_them_all_as_text() -> None:
     rows = CanalJsonFormat(pa.schema({"id": pa.int64(), "price": pa.float64(), "name": pa.string()}))
     data = {"id": "1", "price": "2.5", "name": "12"}
