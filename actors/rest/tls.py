@@ -47,7 +47,7 @@ class Tls:
             self._seen = stamps
             try:
                 self._context = self._read()
-            except ConfigurationError as error:
+            except (ConfigurationError, OSError) as error:  # OSError: gone between two looks, or refused by OpenSSL
                 log.warning("the REST server goes on with the certificate that it had: %s", error)
             else:
                 log.info("the REST server has read the certificate in %r again", self._certificate)

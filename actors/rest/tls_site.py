@@ -98,9 +98,10 @@ class TlsSite:
                 async with asyncio.timeout(_BEGIN_S):
                     first = await _first_byte(connection)
                 if first == _HANDSHAKE:
+                    context = self._context()
                     is_handed_over = True
                     await loop.connect_accepted_socket(
-                        self._new_protocol, connection, ssl=self._context(), ssl_handshake_timeout=_BEGIN_S
+                        self._new_protocol, connection, ssl=context, ssl_handshake_timeout=_BEGIN_S
                     )
                 elif first:
                     await _refuse(connection)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import shutil
@@ -141,6 +142,40 @@ def test_both_servers_speak_tls_where_options_say_so(tmp_path: Path) -> None:
     finally:
         live.close()
         history.close()
+
+
+def test_a_connection_for_which_there_is_no_context_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: object) -> None:
+        raise ssl.SSLError("odd")
+
+    monkeypatch.setattr("actors.rest.tls.Tls.context", refuse)
+    own = start()
+    try:
+        with socket.create_connection(("127.0.0.1", own.port), timeout=10) as connection:
+            connection.sendall(b"\x16")
+            with contextlib.suppress(ConnectionResetError):  # what it has sent was not read
+                assert connection.recv(1) == b""
+    finally:
+        own.close()
+
+
+@pytest.mark.parametrize("error", [ssl.SSLError("odd"), FileNotFoundError("gone")])
+def test_a_renewed_certificate_that_openssl_cannot_use_is_told_and_the_former_goes_on(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, error: OSError
+) -> None:
+    certificate = tmp_path / "certificate.pem"
+    shutil.copy(DATA / "certificate.pem", certificate)
+    tls = tls_of(configuration_of(str(certificate)))
+    assert tls is not None
+    former = tls.context()
+
+    def refuse(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr("actors.rest.tls._complaint", refuse)
+    shutil.copy(DATA / "certificate.pem", certificate)
+    assert tls.context() is former
+    assert f"goes on with the certificate that it had: {error}" in caplog.text
 
 
 def test_a_renewed_certificate_is_spoken_with_once_both_of_its_files_are_there(
