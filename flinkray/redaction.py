@@ -18,7 +18,7 @@ _USER = re.compile(r"://(?:[^\s/?#:@'\"]{0,200}:(?!\d+/)[^\s@'\"]{0,300}|[^\s/?#
 """Who a URI says to be, as in s3://KEY:SECRET@bucket. A secret may have slashes in it; a port is no secret. The lengths
 keep the search from starting over again and again in long texts."""
 _PAIR = re.compile(
-    rf"((?:(?:{_SECRETS})[\w.-]{{0,40}}|[?&]sig)(?:=|:(?=[^\s/])|['\"]:\s?))"
+    rf"((?:(?:{_SECRETS})[\w.-]{{0,40}}|[?&](?:sig|signature|code|key))(?:=|:(?=[^\s/])|['\"]:\s?))"
     r"('[^']*'|\"[^\"]*\"|[^\s,;&'\"()\[\]{}]+)",
     re.IGNORECASE,
 )
@@ -43,5 +43,6 @@ def redacted_value(name: str, value: object) -> object:
 
 
 def is_secret(name: str, value: str) -> bool:
-    """Whether an option of a table, or a part of its value, is a secret. A `key` by itself is the key of rows there."""
-    return bool(_SECRET_OPTION.search(name)) or redacted(value) != value
+    """Whether an option of a table, or a part of its value, is a secret. A `key` by itself is the key of rows there.
+    Headers of requests are all taken for secrets, as cookies and many that services made up are."""
+    return name.startswith("header.") or bool(_SECRET_OPTION.search(name)) or redacted(value) != value

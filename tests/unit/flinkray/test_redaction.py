@@ -12,7 +12,7 @@ from actors.protocol.dispatcher_errors import UnknownJobError
 from flinkray import Configuration, InvalidProgramError, StreamExecutionEnvironment
 from flinkray.errors import LONGEST_TEXT, ErrorInfo, FlinkrayError, UserFunctionError
 from flinkray.filesystems import resolve
-from flinkray.redaction import redacted, redacted_value
+from flinkray.redaction import is_secret, redacted, redacted_value
 from graphs.states import IllegalTransition
 
 SECRET = "wJalr/XUt+nFEMI"
@@ -74,6 +74,13 @@ def test_values_of_settings_are_hidden_by_their_names() -> None:
     kafka = ("sasl.password", "ssl.key.pem", "sasl.jaas.config", "sasl.oauthbearer.config")
     assert redacted_value("client_options", dict.fromkeys(kafka, SECRET)) == dict.fromkeys(kafka, "***")
     assert redacted_value("keys.of.rows", "a, b") == "a, b"
+
+
+def test_the_headers_of_a_table_and_codes_in_its_url_are_secrets() -> None:
+    secret = {"header.Cookie": "session=abc", "header.X-Auth": "abc", "url": "https://host/rows?n=1&code=abc"}
+    plain = {"format": "json", "csv.header": "true", "key.fields": "id", "url": "https://host/rows?codec=zip&n=1"}
+    assert [is_secret(*each) for each in (*secret.items(), *plain.items())] == [True] * 3 + [False] * 4
+    assert redacted(secret["url"]) == "https://host/rows?n=1&code=***"
 
 
 def test_a_configuration_shows_no_secret_and_keeps_it() -> None:
