@@ -104,45 +104,60 @@ _WRITTEN: dict[pa.DataType, Any] = {
     pa.uuid(): {"type": "string", "logicalType": "uuid"},
 }
 _TIMESTAMPS = {"s": "millis", "ms": "millis", "us": "micros"}
-_UNUSUAL = re.compile(r"\W", re.ASCII)
+_NAME = re.compile(r"[^\W\d]\w*", re.ASCII)
 
 
 def avro_schema(schema: pa.Schema) -> dict[str, Any]:
     """The Avro record that has these columns.
 
     Raises:
-        ValueError: Avro has no such type; names the field.
+        ValueError: Avro has no such type, or no such name; names the field.
     """
-    return _record(schema, ("record",))
+    return _record(schema, ("record",), set())
 
 
-def _record(fields: Iterable[pa.Field], path: tuple[str, ...]) -> dict[str, Any]:
-    # Each record has a name of its own in a schema.
-    named = [{"name": field.name, "type": _written(field, (*path, field.name))} for field in fields]
-    return {"type": "record", "name": _UNUSUAL.sub("_", "_".join(path)), "fields": named}
+def _record(fields: Iterable[pa.Field], path: tuple[str, ...], taken: set[str]) -> dict[str, Any]:
+    name, named = _name(path, taken), []
+    for field in fields:
+        if not _NAME.fullmatch(field.name):
+            raise ValueError(
+                f"field {'.'.join((*path[1:], field.name))}: names in Avro are of ASCII letters, digits and _, and do "
+                f"not begin with a digit, and {field.name!r} is none: rename it"
+            )
+        named.append({"name": field.name, "type": _written(field, (*path, field.name), taken)})
+    return {"type": "record", "name": name, "fields": named}
 
 
-def _written(field: pa.Field, path: tuple[str, ...]) -> Any:
-    kind = _written_type(field.type, path)
+def _name(path: tuple[str, ...], taken: set[str]) -> str:
+    """That of a type, which a schema has once: `a.b_c` and `a_b.c` would have the same."""
+    name = "_".join(path)
+    while name in taken:
+        name += "_"
+    taken.add(name)
+    return name
+
+
+def _written(field: pa.Field, path: tuple[str, ...], taken: set[str]) -> Any:
+    kind = _written_type(field.type, path, taken)
     return ["null", kind] if field.nullable and kind != "null" else kind
 
 
-def _written_type(kind: pa.DataType, path: tuple[str, ...]) -> Any:
+def _written_type(kind: pa.DataType, path: tuple[str, ...], taken: set[str]) -> Any:
     if pa.types.is_dictionary(kind):
-        return _written_type(kind.value_type, path)
+        return _written_type(kind.value_type, path, taken)
     if pa.types.is_decimal128(kind):
         return {"type": "bytes", "logicalType": "decimal", "precision": kind.precision, "scale": kind.scale}
     if pa.types.is_timestamp(kind) and kind.unit in _TIMESTAMPS:
         local = "local-" if kind.tz is None else ""
         return {"type": "long", "logicalType": f"{local}timestamp-{_TIMESTAMPS[kind.unit]}"}
     if pa.types.is_fixed_size_binary(kind):
-        return {"type": "fixed", "name": _UNUSUAL.sub("_", "_".join(path)), "size": kind.byte_width}
+        return {"type": "fixed", "name": _name(path, taken), "size": kind.byte_width}
     if pa.types.is_struct(kind):
-        return _record(kind, path)
+        return _record(kind, path, taken)
     if pa.types.is_map(kind) and kind.key_type == pa.string():
-        return {"type": "map", "values": _written(kind.item_field, (*path, "value"))}
+        return {"type": "map", "values": _written(kind.item_field, (*path, "value"), taken)}
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        return {"type": "array", "items": _written(kind.value_field, (*path, "item"))}
+        return {"type": "array", "items": _written(kind.value_field, (*path, "item"), taken)}
     if kind not in _WRITTEN:
         raise ValueError(f"field {'.'.join(path[1:])}: Avro has no type for {kind}")
     return _WRITTEN[kind]

@@ -293,6 +293,14 @@ def test_json_of_another_form_than_declared_names_the_column(
         ("json", pa.array([], pa.map_(pa.struct([("a", pa.int64())]), pa.int64())), "'x' of type map.*no objects with"),
         ("parquet", pa.array([D(100)], pa.decimal128(5, -2)), r"'x' of type decimal128\(5, -2\): .*write arrow"),
         ("avro", [{"a": [pa.scalar(1, pa.duration("s")).as_py()]}], "field x.a.item: Avro has no type for duration"),
+        *(
+            (
+                "avro",
+                [{"a": {name: 1}}],
+                rf"field x\.a\..*: names in Avro are of ASCII .*{re.escape(repr(name))} is none",
+            )
+            for name in ("my col", "EXPR$0", "1st", "größe", "")
+        ),
     ],
 )
 def test_a_column_that_a_format_cannot_hold_is_named_with_a_way_out(
@@ -304,6 +312,14 @@ def test_a_column_that_a_format_cannot_hold_is_named_with_a_way_out(
         writer.write(Batch(batch))
     writer.close()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_types_in_avro_have_names_of_their_own_where_paths_look_the_same(tmp_path: Path) -> None:
+    values = {"a": [{"b_c": {"x": 1}}], "a_b": [{"c": {"y": "z"}}], "a_": [{"b_c": {"q": 1}}]}
+    fixed = {"f": pa.array([{"g_h": b"12"}], pa.struct({"g_h": pa.binary(2)}))}
+    fixed["f_g"] = pa.array([{"h": b"123"}], pa.struct({"h": pa.binary(3)}))
+    batch = pa.record_batch({**values, **fixed})
+    assert table_of(read(written(tmp_path, "avro", batch))).to_pylist() == batch.to_pylist()
 
 
 class _FullStream:
