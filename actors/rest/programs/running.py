@@ -5,6 +5,7 @@ No program's code runs in the server's process: a `ProgramHost` runs a command e
 
 from __future__ import annotations
 
+import logging
 import re
 import shlex
 import tempfile
@@ -20,9 +21,12 @@ from actors.rest.asking.refusals import Refusal
 from actors.rest.programs.uploads import MAIN, StoredProgram
 from flinkray.config.configuration import Configuration
 from flinkray.config.options import ALLOW_NON_RESTORED_STATE, PARALLELISM, SAVEPOINT_PATH
+from flinkray.errors import FlinkrayError
 from flinkray.redaction import redacted
 from flinkray.rest.jobs import JobPlan
 from flinkray.rest.programs import ProgramRequest, SubmittedJob
+
+log = logging.getLogger(__name__)
 
 # A process is started on another node first, which may have to fetch the program's packages.
 TIMEOUT_MS = 120_000.0
@@ -63,6 +67,9 @@ class ProgramHost(Protocol):
 
     def state(self, command_id: str) -> CommandState:
         """Raises as `start`."""
+
+    def stop(self, command_id: str) -> None:
+        """Ends a command that is not over. Raises as `start`."""
 
 
 def run_arguments(program: StoredProgram, request: ProgramRequest, settings: Mapping[str, str]) -> list[str]:
@@ -121,6 +128,14 @@ def _arguments(request: ProgramRequest) -> list[str]:
         raise Refusal(400, f"programArgs {request.program_args!r} cannot be divided: {error}") from error
 
 
+class _Left(Exception):
+    """Nobody waits any more for a command that may go on."""
+
+    def __init__(self, reason: FlinkrayError | Refusal) -> None:
+        super().__init__(str(reason))
+        self.reason = reason
+
+
 class Running:
     """Runs programs, and waits until they have said what is asked for. Any thread.
 
@@ -137,7 +152,7 @@ class Running:
         self._places = threading.BoundedSemaphore(MOST)
 
     def close(self) -> None:
-        """Nobody waits any more; the programs go on."""
+        """Nobody waits any more; the programs go on, but those of which only the plan was asked for."""
         self._ended.set()
 
     def run(self, program: StoredProgram, request: ProgramRequest) -> SubmittedJob:
@@ -148,33 +163,57 @@ class Running:
             FlinkrayError: it cannot be started.
         """
         arguments = run_arguments(program, request, self._host.settings)
-        return self._printed(program, arguments, SubmittedJob, "submitted a job")
+        return self._printed(program, arguments, SubmittedJob, "submitted a job", goes_on=True)
 
     def plan(self, program: StoredProgram, request: ProgramRequest) -> JobPlan:
-        """The graph of the program's first job. Raises as `run`."""
-        return self._printed(program, plan_arguments(program, request), JobPlan, "come to a job")
+        """The graph of the program's first job; one that nobody waits for any more is stopped. Raises as `run`."""
+        return self._printed(program, plan_arguments(program, request), JobPlan, "come to a job", goes_on=False)
 
-    def _printed(self, program: StoredProgram, arguments: list[str], kind: type[_Printed], what: str) -> _Printed:
+    def _printed(
+        self, program: StoredProgram, arguments: list[str], kind: type[_Printed], what: str, *, goes_on: bool
+    ) -> _Printed:
         if not self._places.acquire(blocking=False):
             raise Refusal(503, f"{MOST} programs are being started: ask again when one of them has been")
         try:
             command = self._start(program, arguments)
-            deadline = self._monotonic_ms() + TIMEOUT_MS
-            while True:
-                state = self._host.state(command)
-                found = _document(state.output, kind)
-                if found is not None:
-                    return found
-                if state.is_over:
-                    told = redacted(state.output[-_MOST_TOLD:].strip())
-                    raise Refusal(400, f"{program.name!r} has ended ({command}) and not {what}: {told}")
-                if self._monotonic_ms() >= deadline:
-                    seconds = TIMEOUT_MS / 1000
-                    raise Refusal(503, f"{program.name!r} runs ({command}), and has not {what} for {seconds:.0f} s")
-                if self._ended.wait(self._pause_s):
-                    raise Refusal(503, f"this server ends; {program.name!r} goes on ({command})")
+            try:
+                return self._awaited(program.name, command, kind, what, "goes on" if goes_on else "is stopped")
+            except _Left as left:
+                if not goes_on:
+                    self._stop(command)
+                raise left.reason from left.reason.__cause__
         finally:
             self._places.release()
+
+    def _awaited(self, name: str, command: str, kind: type[_Printed], what: str, fate: str) -> _Printed:
+        """
+        Raises:
+            Refusal: the program has ended.
+            _Left: it may go on.
+        """
+        deadline = self._monotonic_ms() + TIMEOUT_MS
+        while True:
+            try:
+                state = self._host.state(command)
+            except FlinkrayError as error:
+                raise _Left(error) from error
+            found = _document(state.output, kind)
+            if found is not None:
+                return found
+            if state.is_over:
+                told = redacted(state.output[-_MOST_TOLD:].strip())
+                raise Refusal(400, f"{name!r} has ended ({command}) and not {what}: {told}")
+            if self._monotonic_ms() >= deadline:
+                seconds = TIMEOUT_MS / 1000
+                raise _Left(Refusal(503, f"{name!r} {fate} ({command}), and has not {what} for {seconds:.0f} s"))
+            if self._ended.wait(self._pause_s):
+                raise _Left(Refusal(503, f"this server ends; {name!r} {fate} ({command})"))
+
+    def _stop(self, command: str) -> None:
+        try:
+            self._host.stop(command)
+        except FlinkrayError as error:
+            log.warning("%s may go on, though nobody waits for its plan: %s", command, error)
 
     def _start(self, program: StoredProgram, arguments: list[str]) -> str:
         if program.is_archive:

@@ -49,6 +49,9 @@ class RayJobHost:
         status = self._asked(lambda client: client.get_job_status(command_id))
         return CommandState(status.is_terminal(), self._asked(lambda client: client.get_job_logs(command_id)))
 
+    def stop(self, command_id: str) -> None:
+        self._asked(lambda client: client.stop_job(command_id))
+
     def _asked(self, question: Callable[[Any], _Found]) -> _Found:
         try:
             return question(self._connected())

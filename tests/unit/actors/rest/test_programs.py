@@ -10,6 +10,7 @@ import random
 import zipfile
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -241,11 +242,15 @@ class Commands:
     def __init__(self, *states: CommandState | Exception) -> None:
         self._states = list(states)
         self.started: list[tuple[list[str], dict[str, bytes]]] = []
+        self.stopped: list[str] = []
 
     def start(self, arguments: list[str], files: Path) -> str:
         found = {path.name: path.read_bytes() for path in (files.iterdir() if files.is_dir() else [files])}
         self.started.append((arguments, found))
         return "raysubmit_1"
+
+    def stop(self, command_id: str) -> None:
+        self.stopped.append(command_id)
 
     def state(self, command_id: str) -> CommandState:
         state = self._states.pop(0) if len(self._states) > 1 else self._states[0]
@@ -285,6 +290,24 @@ def test_what_is_waited_for_has_an_end_and_its_place_is_free_again(script: Store
     for _ in range(MOST + 1):
         with pytest.raises(FlinkrayError, match="no dashboard"):
             broken.run(script, ProgramRequest())
+
+
+def test_a_program_is_stopped_when_nobody_waits_for_its_plan_and_one_that_is_run_goes_on(script: StoredProgram) -> None:
+    late = CommandState(False, "")
+    for state, is_closed, stops in (
+        (late, False, True),
+        (late, True, True),
+        (FlinkrayError("no dashboard"), False, True),
+        (CommandState(True, ""), False, False),
+    ):
+        for is_plan in (True, False):
+            clock, host = iter((0.0, 0.0 if is_closed else TIMEOUT_MS)), Commands(state)
+            running = Running(host, partial(next, clock), 0)
+            if is_closed:
+                running.close()
+            with pytest.raises((Refusal, FlinkrayError)):
+                (running.plan if is_plan else running.run)(script, ProgramRequest())
+            assert host.stopped == (["raysubmit_1"] if stops and is_plan else []), (state, is_closed, is_plan)
 
 
 def test_only_some_programs_are_waited_for_at_a_time_and_none_when_the_server_ends(script: StoredProgram) -> None:
