@@ -100,7 +100,7 @@ WEB_UPLOAD_DIR = option(
     text,
     "",
     "The directory, on the machine of the REST server, below which uploaded programs are kept; empty: a new one, which "
-    "goes with the server.",
+    "is deleted when the server ends, unless its process was killed.",
 )
 REST_MAX_CONTENT_LENGTH = option(
     "rest.server.max-content-length",

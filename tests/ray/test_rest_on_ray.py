@@ -8,6 +8,7 @@ import logging
 import zipfile
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -156,3 +157,15 @@ def test_a_program_is_uploaded_to_a_session_and_runs_there(tmp_path: Path) -> No
         assert [each["name"] for each in http.get("/jars").value["files"]] == ["broken.py"]
     finally:
         stop_session("takes")
+
+
+def test_an_endpoint_closes_its_server_before_it_kills_itself() -> None:
+    from actors.hosts.ray.rest import RestEndpoint
+
+    done: list[str] = []
+    endpoint = RestEndpoint.__new__(RestEndpoint)
+    endpoint.context = SimpleNamespace(address="c/rest", kill=lambda _: done.append("killed"))
+    endpoint._server = SimpleNamespace(close=lambda: done.append("closed"))
+    endpoint._on_looked(False, None)
+    endpoint._on_looked(True, None)
+    assert done == ["closed", "killed"]

@@ -80,4 +80,5 @@ class RestEndpoint(Endpoint):
 
     def _on_looked(self, is_gone: Any, error: BaseException | None) -> None:
         if error is None and is_gone:
+            self.on_stop()  # it deletes what was uploaded, and nothing is called in a process that is killed
             self.context.kill(self.context.address)
