@@ -55,7 +55,7 @@ def check(section: str, cases: Cases) -> None:
         pattern = ".*".join(map(re.escape, expected[name]))
         if re.search(pattern, text, re.DOTALL) is None or "Traceback" in text or not expected[name]:
             wrong[name] = text
-    assert wrong == {}
+    assert wrong == {}, wrong
 
 
 # -- what a task does with a connector, without a job

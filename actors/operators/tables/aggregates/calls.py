@@ -189,33 +189,32 @@ def _extreme(call: AggregateCall, source: Source, states: States) -> Result:
 
 
 def _spread(call: AggregateCall, source: Source, states: States) -> Result:
-    """Variances and their roots from sums and sums of squares, which is how Flink computes them: in integers for
-    integers. Those of decimals are computed in doubles."""
+    """Variances and their roots, of all numbers in doubles; those of integers are cut to whole numbers, as in
+    Flink 2.3. Sums of squares lose digits where values are far from zero and close to each other."""
     counts = states.state(source, "count", Counts)
-    arrow_type, result = source.types[0], to_arrow(call.type)
-    is_integer = pa.types.is_integer(arrow_type)
-    make: Any = IntegerSums if is_integer else FloatSums
-    sums = states.state(source, "sum" if not pa.types.is_decimal(arrow_type) else "double sum", make)
-    squares = states.state(source, "sum of squares", lambda: make(np.square))
-    is_sample, is_root = call.function.endswith("SAMP"), call.function.startswith("STDDEV")
+    kind = "sum" if pa.types.is_floating(source.types[0]) else "double sum"
+    sums = states.state(source, kind, FloatSums)
+    kind = "double sum of squares" if pa.types.is_integer(source.types[0]) else "sum of squares"
+    squares = states.state(source, kind, lambda: FloatSums(np.square))
+    is_sample, is_root, result = call.function.endswith("SAMP"), call.function.startswith("STDDEV"), to_arrow(call.type)
 
     def spread(groups: Ids) -> pa.Array:
         number = counts.of(groups)
         divisors = number - 1 if is_sample else number
-        is_null = (number == 0) | (divisors == 0)
-        total, squared = sums.of(groups), squares.of(groups)
-        if is_integer:
-            total, squared = _wrapped(total, arrow_type), _wrapped(squared, arrow_type)
-            found = _quotients(squared - _quotients(_wrapped(total * total, arrow_type), number), divisors)
-        else:
-            with np.errstate(all="ignore"):
-                found = (squared - total * total / number) / divisors
-        with np.errstate(invalid="ignore"):
+        total = sums.of(groups)
+        with np.errstate(all="ignore"):
+            found = np.maximum(squares.of(groups) - total * total / number, 0) / divisors
             found = np.sqrt(found) if is_root else found
-        return _numbers(np.where(np.isnan(found), 0, found) if is_integer else found, is_null, result)
+        values = _whole(found, result) if pa.types.is_integer(result) else found
+        return _numbers(values, (number == 0) | (divisors == 0), result)
 
     return spread
 
 
-def _wrapped(numbers: Ids, arrow_type: pa.DataType) -> Ids:
-    return numbers.astype(numpy_dtype(arrow_type)).astype(np.int64)
+def _whole(doubles: npt.NDArray[np.float64], arrow_type: pa.DataType) -> Ids:
+    """Doubles as Java casts them to integers: those out of range are the nearest there is, of four bytes at least."""
+    bits = max(32, arrow_type.bit_width)
+    most = 2.0 ** (bits - 1)
+    found = np.where(np.isnan(doubles), 0.0, doubles).clip(-most, np.nextafter(most, 0)).astype(np.int64)
+    found[doubles >= most] = 2 ** (bits - 1) - 1
+    return found

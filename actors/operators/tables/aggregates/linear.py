@@ -36,15 +36,13 @@ class Counts(Arrays):
 
 
 class IntegerSums(Arrays):
-    """Sums of integers modulo 2**64, or of what a function makes of them."""
+    """Sums of integers modulo 2**64."""
 
-    def __init__(self, function: Callable[[Ids], Ids] | None = None) -> None:
+    def __init__(self) -> None:
         super().__init__({"sum": (np.int64, 0)})
-        self._function = function
 
     def add(self, taken: Taken) -> None:
-        numbers = taken.numbers if self._function is None else self._function(taken.numbers)
-        self.arrays["sum"][taken.rows.groups] += taken.rows.integer_sums(numbers)
+        self.arrays["sum"][taken.rows.groups] += taken.rows.integer_sums(taken.numbers)
 
     def merge(self, rows: GroupedRows, columns: Mapping[str, pa.Array]) -> None:
         self.arrays["sum"][rows.groups] += rows.integer_sums(as_numpy(columns["sum"]))
@@ -64,7 +62,7 @@ class FloatSums(Arrays):
         values = taken.values[0]
         numbers = taken.numbers if not pa.types.is_decimal(values.type) else _doubles(values)
         with np.errstate(invalid="ignore", over="ignore"):
-            numbers = numbers if self._function is None else self._function(numbers)
+            numbers = numbers if self._function is None else self._function(numbers.astype(np.float64))
             self.arrays["sum"][taken.rows.groups] += taken.rows.sums(numbers)
 
     def merge(self, rows: GroupedRows, columns: Mapping[str, pa.Array]) -> None:

@@ -92,7 +92,7 @@ def spread(values: Values, is_sample: bool) -> float | None:
 
 
 def integer_variance(values: Values) -> int:
-    return truncated(sum(v * v for v in values) - truncated(sum(values) ** 2, len(values)), len(values))
+    return int(spread([float(v) for v in values], False) or 0)
 
 
 def decimal_variance(values: Values) -> Decimal:
