@@ -6,7 +6,7 @@ import contextlib
 import logging
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec.structs import replace
@@ -41,7 +41,7 @@ class KafkaReader(FetchingReader[KafkaSplit]):
         make_consumer: Callable[[Callable[[Any], None]], Any],
     ) -> None:
         where = subtask_label(context)
-        fetcher = KafkaFetcher(settings, make_consumer, where, Patience(context.count))
+        fetcher = KafkaFetcher(settings, make_consumer, where, lambda: Patience(context.count))
         super().__init__(context, fetcher, f"kafka of {where}", tells_checkpoints=settings.group_id is not None)
 
 
@@ -53,12 +53,13 @@ class KafkaFetcher(SplitFetcher[KafkaSplit]):
         settings: KafkaSourceSettings,
         make_consumer: Callable[[Callable[[Any], None]], Any],
         where: str,
-        patience: Patience,
+        new_patience: Callable[[], Patience],
     ) -> None:
         self._settings = settings
         self._make_consumer = make_consumer
         self._where = where
-        self._patience = patience
+        self._patience = new_patience()
+        self._patience_with_leaders = new_patience()
         self._brokers = Brokers(settings.servers)
         self._looked_at = time.monotonic()
         self._missing: set[tuple[str, int]] = set()
@@ -184,6 +185,23 @@ class KafkaFetcher(SplitFetcher[KafkaSplit]):
                 "as it was deleted, or made anew with fewer of them. Start without the state of this source"
             )
         self._missing = missing
+        self._look_at_leaders({topic: listed[topic].partitions for topic in topics})
+
+    def _look_at_leaders(self, partitions: Mapping[str, Mapping[int, Any]]) -> None:
+        """Whether each partition has a broker that leads it. The others answer while one is away, so that messages of
+        other partitions say nothing about it."""
+        without = [
+            split
+            for (topic, number), split in self._splits.items()
+            if number in partitions[topic] and partitions[topic][number].leader < 0
+        ]
+        if not without:
+            self._patience_with_leaders.answered()
+            return
+        problem = f"{self._where}: cannot read {few(map(_place, without))}: no broker leads the partition"
+        if not self._patience_with_leaders.asks_again():
+            raise KafkaError(f"{problem}, looked at again for {AWAY_S:.0f} s; start the broker that has its messages")
+        log.warning("%s; trying again", problem)
 
     def _on_answer(self) -> None:
         self._brokers.answered()
