@@ -240,11 +240,12 @@ def test_what_cannot_be_a_partition_commit_says_so() -> None:
 
 @pytest.mark.parametrize("format", [*FORMATS, "lines"])
 def test_small_files_of_a_checkpoint_become_one_that_has_all_their_rows(tmp_path: Path, format: str) -> None:
-    schema = pa.schema({"n": pa.int64(), 'w"\n': pa.string()})
+    word = "w" if format == "avro" else 'w"\n'  # which Avro does not have
+    schema = pa.schema({"n": pa.int64(), word: pa.string()})
     chosen: Any = CsvFormat({"value": int}) if format == "lines" else format
     job = Job(FileSink(tmp_path, chosen, compaction=FileCompaction()), 3)
     for subtask in range(3):
-        rows = {"value": [subtask, 7]} if format in ("text", "lines") else {"n": [subtask, 7], 'w"\n': ["a", None]}
+        rows = {"value": [subtask, 7]} if format in ("text", "lines") else {"n": [subtask, 7], word: ["a", None]}
         data = pa.RecordBatch.from_pydict(rows, schema if len(rows) == 2 else None)
         job.writers[subtask].write(Batch(data, Kind.SCALAR if format == "text" else Kind.ROW))
     requests = job.prepare(1)
