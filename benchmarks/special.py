@@ -14,7 +14,7 @@ from benchmarks.workloads import c1, l1
 
 LATENCY_SECONDS = 15
 MEMORY_ROWS = 20_000_000
-LOAD_ROWS = 200_000_000
+LOAD_ROWS = 2_000_000_000
 STATE_KEYS = (1_000_000, 5_000_000, 20_000_000)
 SPECIAL = {
     "L1": "latency from a row's making to the sink: p50, p99, p99.9",

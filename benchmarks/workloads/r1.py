@@ -36,6 +36,8 @@ def measure(rows: int, target: str, parallelism: int, rate: int) -> dict[str, fl
     before, _ = run(rows, target, parallelism, 0)
     with_requests, answers = run(rows, target, parallelism, rate)
     without = (before + run(rows, target, parallelism, 0)[0]) / 2
+    if not answers["requests"]:
+        raise SystemExit(f"the job ended before there was a request: give more than {rows:,} --rows")
     loss = 100 * (1 - with_requests / without)
     return {"rows_per_s": without, "rows_per_s_with_requests": with_requests, "loss_percent": loss, **answers}
 
@@ -155,7 +157,7 @@ def _print_load(rate: int) -> None:
 
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--rows", type=int, default=200_000_000)
+    parser.add_argument("--rows", type=int, default=2_000_000_000)
     parser.add_argument("--target", choices=("local", "ray"), default="ray")
     parser.add_argument("--parallelism", type=int, default=2)
     parser.add_argument("--rate", type=int, default=200, help="requests a second")
