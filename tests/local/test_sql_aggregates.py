@@ -134,3 +134,16 @@ def test_an_aggregate_over_nothing_gives_a_row_in_batch_mode_only() -> None:
     assert answers(environment(), t, [query]) == [Counter()]
     batch = environment({"execution.runtime-mode": "batch"})
     assert answers(batch, t, [query]) == [Counter({(0.0, None): 1})]
+
+
+def test_variances_of_whole_numbers_are_cut_and_stay_in_the_range_of_their_type_as_in_flink() -> None:
+    env = StreamExecutionEnvironment.get_execution_environment(
+        {"execution.target": "local", "execution.runtime-mode": "batch"}
+    )
+    numbers = "(1, 100000, CAST(100 AS TINYINT), 33), (2, 200000, CAST(101 AS TINYINT), 12)"
+    numbers = f"{numbers}, (CAST(NULL AS INT), 300001, CAST(127 AS TINYINT), 44)"
+    query = (
+        f"SELECT VAR_SAMP(a), VAR_POP(b), VAR_SAMP(c), VAR_POP(c), VAR_SAMP(d), STDDEV_POP(d) FROM (VALUES {numbers})"
+    )
+    (row,) = env.tables.execute_sql(f"{query} AS t(a, b, c, d)").collect()
+    assert tuple(row) == (0, 2147483647, -22, -100, 264, 13)

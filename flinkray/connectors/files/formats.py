@@ -83,6 +83,27 @@ class FileFormat(ABC):
         return f" behind {split.row:,} rows" if split.row else ""
 
 
+def projected(
+    found: Sequence[str],
+    schema: pa.Schema,
+    fields: frozenset[str] | None,
+    read: Callable[[list[str]], Iterator[pa.RecordBatch]],
+) -> Iterator[pa.RecordBatch]:
+    """The batches of a file that reads chosen columns.
+
+    Args:
+        found: the columns of the file.
+        fields: what is read, as in `columns_to_read`; the rest is null. None: all.
+        read: the batches of columns, by their paths.
+    Raises:
+        ValueError: the file has several columns of one of the names.
+    """
+    names = present(found, schema)
+    if fields is None:
+        return read(names)
+    return (with_nulls(batch, schema, names) for batch in read(columns_to_read(names, fields)))
+
+
 class ParquetFiles(FileFormat):
     """Parquet files: a split is a range of row groups.
 
@@ -110,11 +131,12 @@ class ParquetFiles(FileFormat):
         with split.filesystem.open_input_file(split.path) as file:
             parquet = pq.ParquetFile(file)
             groups = range(split.start, parquet.num_row_groups if split.stop is None else split.stop)
-            names = present(parquet.schema_arrow.names, schema)
-            paths = names if self._fields is None else columns_to_read(names, self._fields)
-            batches = parquet.iter_batches(batch_rows, groups, paths, use_threads=False)
-            if self._fields is not None:
-                batches = (with_nulls(batch, schema, names) for batch in batches)
+            batches = projected(
+                parquet.schema_arrow.names,
+                schema,
+                self._fields,
+                lambda paths: parquet.iter_batches(batch_rows, groups, paths, use_threads=False),
+            )
             yield from from_row(batches, split, batch_rows)
 
 

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 from pyarrow import fs, orc
 
-from flinkray.connectors.files.formats import SPLIT_BYTES, FileFormat, FileSplit, from_row, present, ranges
-from flinkray.connectors.files.partial_rows import columns_to_read, with_nulls
+from flinkray.connectors.files.formats import SPLIT_BYTES, FileFormat, FileSplit, from_row, projected, ranges
 
 
 class OrcFiles(FileFormat):
@@ -37,9 +36,10 @@ class OrcFiles(FileFormat):
         with split.filesystem.open_input_file(split.path) as file:
             found = orc.ORCFile(file)
             stop = found.nstripes if split.stop is None else split.stop
-            names = present(found.schema.names, schema)
-            paths = names if self._fields is None else columns_to_read(names, self._fields)
-            batches = (found.read_stripe(stripe, paths) for stripe in range(split.start, stop))
-            if self._fields is not None:
-                batches = (with_nulls(batch, schema, names) for batch in batches)
+            batches = projected(
+                found.schema.names,
+                schema,
+                self._fields,
+                lambda paths: (found.read_stripe(stripe, paths) for stripe in range(split.start, stop)),
+            )
             yield from from_row(batches, split, batch_rows)

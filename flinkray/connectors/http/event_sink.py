@@ -15,10 +15,9 @@ from flinkray.connectors.formats.json import JsonFormat
 from flinkray.connectors.formats.message_format import MessageFormat
 from flinkray.connectors.http.clients import aiohttp, is_shown
 from flinkray.connectors.http.events import COMMENT, History, events_of, together
-from flinkray.connectors.http.server import HttpServer, checked_place, web
+from flinkray.connectors.http.server import HttpServer, check_server, web
 from flinkray.connectors.sink import Sink, SinkWriter, SinkWriterContext
 from flinkray.connectors.subtask import subtask_label
-from flinkray.errors import InvalidProgramError
 from flinkray.time.durations import Duration, to_millis
 from flinkray.types.changelogs import ChangelogMode
 
@@ -67,14 +66,9 @@ class ServerSentEventsSink(Sink):
         keep_alive: Duration = "15 s",
         max_waiting_bytes: int = 8 << 20,
     ) -> None:
-        checked_place(host, port, path, _NAME)
-        if token == "":
-            raise InvalidProgramError(f"{_NAME}(token=...) is empty; None lets everybody in")
         keep_alive_ms = to_millis(keep_alive, "keep_alive")
         limits = {"history": history, "keep_alive": keep_alive_ms, "max_waiting_bytes": max_waiting_bytes}
-        for name, given in limits.items():
-            if given < 1:
-                raise InvalidProgramError(f"{_NAME}({name}=...) is at least 1, not {given}")
+        check_server(host, port, path, token, limits, _NAME)
         self.port = port
         self.value_format = JsonFormat() if value_format is None else value_format
         self.host = host

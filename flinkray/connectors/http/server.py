@@ -7,7 +7,7 @@ import contextlib
 import errno
 import logging
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextvars import copy_context
 from importlib import import_module
 from typing import Any
@@ -36,14 +36,23 @@ def web() -> Any:
     return import_module("aiohttp.web")
 
 
-def checked_place(host: str, port: int, path: str, name: str) -> None:
-    """Raises: InvalidProgramError: nothing can be served there."""
+def check_server(host: str, port: int, path: str, token: str | None, limits: Mapping[str, int], name: str) -> None:
+    """Checks the arguments that all servers have, and limits by the names of theirs.
+
+    Raises:
+        InvalidProgramError: nothing can be served so.
+    """
     if not isinstance(host, str) or not host:
         raise InvalidProgramError(f"{name}(host=...) takes an address of the machine, not {host!r}")
     if isinstance(port, bool) or not isinstance(port, int) or not 0 <= port < 65_536:
         raise InvalidProgramError(f"{name}(port=...) takes a number from 0, which is any, to 65535, not {port!r}")
     if not path.startswith("/") or "?" in path or any(each.isspace() for each in path):
         raise InvalidProgramError(f"{name}(path=...) is like '/rows', not {path!r}")
+    if token == "":
+        raise InvalidProgramError(f"{name}(token=...) is empty; None lets everybody in")
+    for limit, given in limits.items():
+        if given < 1:
+            raise InvalidProgramError(f"{name}({limit}=...) is at least 1, not {given}")
 
 
 class HttpServer:

@@ -14,7 +14,7 @@ from flinkray.connectors.formats.message_format import MessageFormat
 from flinkray.connectors.http.bodies import Split, UnknownContentType, decoded_body, split_of
 from flinkray.connectors.http.clients import aiohttp, is_shown
 from flinkray.connectors.http.intake import Answer, Intake
-from flinkray.connectors.http.server import HttpServer, checked_place, web
+from flinkray.connectors.http.server import HttpServer, check_server, web
 from flinkray.connectors.source import (
     Boundedness,
     ReaderStatus,
@@ -87,16 +87,11 @@ class WebhookSource(Source):
         max_waiting_rows: int = 10_000,
         answer_timeout: Duration = "60 s",
     ) -> None:
-        checked_place(host, port, path, _NAME)
         if answer not in ("checkpoint", "received"):
             raise InvalidProgramError(f"{_NAME}(answer=...) is 'checkpoint' or 'received', not {answer!r}")
-        if token == "":
-            raise InvalidProgramError(f"{_NAME}(token=...) is empty; None lets everybody in")
         answer_timeout_ms = to_millis(answer_timeout, "answer_timeout")
         limits = {"max_bytes": max_bytes, "max_waiting_rows": max_waiting_rows, "answer_timeout": answer_timeout_ms}
-        for name, given in limits.items():
-            if given < 1:
-                raise InvalidProgramError(f"{_NAME}({name}=...) is at least 1, not {given}")
+        check_server(host, port, path, token, limits, _NAME)
         self.port = port
         self.value_format = value_format
         self.waits_for_checkpoints = answer == "checkpoint"
