@@ -47,6 +47,9 @@ class Answers(Protocol):
     def largest_body(self, request: Request) -> int:
         """How many bytes of the body that follows are read, and one piece more; at once, and never raises."""
 
+    def kept_answer(self, request: Request) -> Response | None:
+        """An answer to a request without a body that needs no work, if there is one; at once, and never raises."""
+
     def answer(self, request: Request) -> Response:
         """Never raises."""
 
@@ -156,6 +159,10 @@ class RestServer:
             headers={name.lower(): value for name, value in request.headers.items()},
             scheme=request.scheme,
         )
+        # What needs no work is answered by this thread: one that takes over costs more than that, and takes Python's
+        # lock from the tasks of a job in this process.
+        if not request.body_exists and (kept := self._service.kept_answer(asked)) is not None:
+            return self._response(kept)
         most = self._service.largest_body(asked)
         seconds = _BODY_TIMEOUT_S if most == LARGEST_BODY else _UPLOAD_TIMEOUT_S
         try:

@@ -15,6 +15,7 @@ from actors.rest.answers.encoding import encoded
 from actors.rest.asking.call import Call
 from actors.rest.asking.refusals import Refusal, refusal_of
 from actors.rest.files import page_files
+from actors.rest.kept_answers import KeptAnswers
 from actors.rest.programs.forms import FormFile, file_of
 from flinkray.config.rest_options import REST_MAX_CONTENT_LENGTH
 from flinkray.rest.cluster import ErrorBody
@@ -56,10 +57,14 @@ class Service:
     Args:
         handlers: objects with a method for each route; the first that has it answers.
         largest_upload: how many bytes a form with a file may have.
+        kept: answers that others got a moment ago; None: each is made anew.
     """
 
-    def __init__(self, handlers: Sequence[object], access: Access, largest_upload: int = 0) -> None:
+    def __init__(
+        self, handlers: Sequence[object], access: Access, largest_upload: int = 0, kept: KeptAnswers | None = None
+    ) -> None:
         self._access = access
+        self._kept = kept
         self._largest_upload = largest_upload
         self._handlers: dict[str, Callable[[Call], Any]] = {}
         for route in ROUTES:
@@ -78,6 +83,19 @@ class Service:
         except (NoSuchRoute, Refusal):
             pass  # which the answer says
         return LARGEST_BODY
+
+    def kept_answer(self, request: Request) -> Response | None:
+        """What was answered a moment ago to the same question; None: `answer` has to. At once, and never raises."""
+        if self._kept is None or request.method != "GET":
+            return None
+        body = self._kept.get(_asked(request))
+        if body is None:
+            return None
+        try:
+            self._access.check(request.method, request.headers, is_write=False, has_body=False)
+        except Refusal:
+            return None  # which the answer says
+        return Response(200, body)
 
     def answer(self, request: Request) -> Response:
         """Never raises: what goes wrong is an answer, with `errors` in it."""
@@ -114,10 +132,18 @@ class Service:
             body=self._form(request) if route.is_upload else _body(route, request.body),
             url=f"{request.scheme}://{request.headers.get('host', '')}",
         )
-        found = self._handlers[route.handler](call)
+        begun = 0 if self._kept is None else self._kept.begin()
+        try:
+            found = self._handlers[route.handler](call)
+        finally:
+            if self._kept is not None and route.is_write:
+                self._kept.clear()
         if route.answer is TEXT:
             return Response(route.status, found.encode("utf-8", "replace"), PLAIN)
-        return Response(route.status, encoded(found))
+        body = encoded(found)
+        if self._kept is not None and request.method == "GET" and _is_kept(route):
+            self._kept.put(_asked(request), body, begun)
+        return Response(route.status, body)
 
     def _check(self, route: Route, request: Request) -> None:
         method, kind = "GET" if request.method == "HEAD" else request.method, FORM if route.is_upload else JSON
@@ -131,6 +157,16 @@ class Service:
         if len(request.body) > self._largest_upload:
             raise Refusal(413, f"the form has more than {self._largest_upload} bytes ({REST_MAX_CONTENT_LENGTH.key})")
         return file_of(request.headers.get("content-type", ""), request.body)
+
+
+def _asked(request: Request) -> tuple[str, ...]:
+    """What an answer depends on. Who asks is not part of it: that is looked at each time."""
+    return request.path, request.query, request.scheme, request.headers.get("host", "")
+
+
+def _is_kept(route: Route) -> bool:
+    """Whoever triggered something waits for its end, and is told at once."""
+    return not route.is_write and route.status == 200 and "triggerid" not in route.parameters
 
 
 def _query(text: str) -> Mapping[str, Sequence[str]]:

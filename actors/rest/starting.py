@@ -20,6 +20,7 @@ from actors.rest.handlers.operations import OperationHandlers
 from actors.rest.handlers.programs import ProgramHandlers
 from actors.rest.handlers.task_managers import TaskManagerHandlers
 from actors.rest.handlers.vertices import VertexHandlers
+from actors.rest.kept_answers import KeptAnswers
 from actors.rest.programs.running import ProgramHost, Running
 from actors.rest.programs.uploads import Uploads
 from actors.rest.server import RestServer
@@ -78,7 +79,9 @@ def start_server(
 
     largest_upload = configuration.get(REST_MAX_CONTENT_LENGTH) if programs.can_run else 0
     try:
-        return RestServer(Service(handlers, access, largest_upload), address, ports, close, tls)
+        # What masters say counts for the interval; what is made of it for a part of that, as it has times in it.
+        kept = KeptAnswers(_monotonic_ms, refresh_ms / 4)
+        return RestServer(Service(handlers, access, largest_upload, kept), address, ports, close, tls)
     except BaseException:
         close()
         raise

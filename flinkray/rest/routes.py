@@ -4,7 +4,8 @@ the page of the documentation are made from this one table."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 from msgspec import Struct
@@ -53,13 +54,14 @@ class Route(Struct, frozen=True):
         """What varies in the path."""
         return tuple(re.findall(r":(\w+)", self.path))
 
-    def match(self, path: str) -> dict[str, str] | None:
-        """What varies, by name; None: it is another path."""
-        parts, given = self.path.split("/"), path.split("/")
-        if len(parts) != len(given):
-            return None
+    def match(self, given: Sequence[str]) -> dict[str, str] | None:
+        """What varies, by name; None: it is another path.
+
+        Args:
+            given: what stands between the slashes of a path, which are as many as in this one.
+        """
         found = {}
-        for part, value in zip(parts, given, strict=True):
+        for part, value in zip(self.path.split("/"), given, strict=True):
             if part.startswith(":") and value:
                 found[part[1:]] = value
             elif part != value:
@@ -82,13 +84,19 @@ def find(method: str, path: str) -> tuple[Route, Mapping[str, str]]:
         NoSuchRoute
     """
     path = path.removeprefix("/v1") if path.startswith("/v1/") else path
-    matches = [(route, found) for route in ROUTES if (found := route.match(path)) is not None]
+    given = path.split("/")
+    matches = [(route, found) for route in _of_length(len(given)) if (found := route.match(given)) is not None]
     # A path that is named stands before one in which it is a parameter: /jobs/overview before /jobs/:jobid.
     matches.sort(key=lambda match: len(match[1]))
     for route, found in matches:
         if route.method == method:
             return route, found
     raise NoSuchRoute(frozenset(route.method for route, _ in matches))
+
+
+@cache
+def _of_length(parts: int) -> tuple[Route, ...]:
+    return tuple(route for route in ROUTES if route.path.count("/") + 1 == parts)
 
 
 def _get(path: str, handler: str, answer: Any, doc: str, *query: str, is_flinks: bool = True) -> Route:

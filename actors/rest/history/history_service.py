@@ -30,6 +30,9 @@ class HistoryService:
     def largest_body(self, _request: Request) -> int:
         return LARGEST_BODY
 
+    def kept_answer(self, _request: Request) -> Response | None:
+        return None
+
     def answer(self, request: Request) -> Response:
         """Never raises: what goes wrong is an answer, with `errors` in it."""
         try:

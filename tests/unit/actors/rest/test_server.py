@@ -14,6 +14,7 @@ import pytest
 
 from actors.rest.access import Access
 from actors.rest.asking.call import Call
+from actors.rest.kept_answers import KeptAnswers
 from actors.rest.server import RestServer
 from actors.rest.service import Service
 from flinkray.errors import ConfigurationError, MissingDependencyError
@@ -70,7 +71,24 @@ def test_a_body_that_comes_in_pieces_is_read_whole(server: RestServer) -> None:
     assert [call.body for call in calls] == [StopRequest(target_directory="/saved", drain=True)]
 
 
-def test_answers_are_not_kept_and_open_to_no_other_page(server: RestServer) -> None:
+def test_what_was_answered_a_moment_ago_needs_no_handler() -> None:
+    asked = 0
+
+    def jobs(_call: Any) -> list[int]:
+        nonlocal asked
+        asked += 1
+        return [asked]
+
+    handlers: dict[str, Any] = {route.handler: lambda _: [] for route in ROUTES}
+    service = Service([SimpleNamespace(**{**handlers, "job_ids": jobs})], Access(), kept=KeptAnswers(lambda: 0.0, 1))
+    server = RestServer(service, "127.0.0.1", (0,))
+    try:
+        assert [RestClient(server.url).get("/jobs").value for _ in range(3)] == [[1]] * 3
+    finally:
+        server.close()
+
+
+def test_no_other_program_keeps_answers_and_they_are_open_to_no_other_page(server: RestServer) -> None:
     headers = RestClient(server.url).get("/jobs").headers
     assert headers["Cache-Control"] == "no-store"
     assert headers["X-Content-Type-Options"] == "nosniff"

@@ -13,6 +13,7 @@ from actors.protocol.dispatcher_errors import EndpointSilentError, UnknownJobErr
 from actors.protocol.ports import EndpointGone
 from actors.rest.access import Access
 from actors.rest.asking.call import Call
+from actors.rest.kept_answers import KeptAnswers
 from actors.rest.service import Request, Response, Service
 from flinkray.errors import CheckpointError, ConfigurationError
 from flinkray.rest.routes import ROUTES
@@ -100,3 +101,63 @@ def test_names_that_are_no_utf_8_are_answered_all_the_same() -> None:
     assert json.loads(ask(service, "/jobs/j/plan").body) == {"name": "\udc80 \xfc"}
     assert ask(service, "/jobs/j/logs").body == b"?"
     assert ask(service, "/\udc80").status == 404
+
+
+def kept_service(clock: list[float], access: Access | None = None, **handlers: Callable[[Call], Any]) -> Service:
+    every = {route.handler: lambda _: None for route in ROUTES}
+    kept = KeptAnswers(lambda: clock[0], 100)
+    return Service([SimpleNamespace(**{**every, **handlers})], access or Access(), kept=kept)
+
+
+def get(path: str, host: str = "localhost", method: str = "GET") -> Request:
+    path, _, query = path.partition("?")
+    return Request(method, path, query, {"host": host})
+
+
+def test_who_asks_the_same_within_a_moment_gets_the_same_without_work() -> None:
+    clock = [0.0]
+    service = kept_service(clock, job_ids=lambda _: ["a"])
+    assert service.kept_answer(get("/jobs")) is None
+    answer = service.answer(get("/jobs"))
+    clock[0] = 99.0
+    assert service.kept_answer(get("/jobs")) == answer
+    others = (get("/jobs?x=1"), get("/v1/jobs"), get("/jobs", "127.0.0.1"), get("/jobs", method="HEAD"))
+    assert [service.kept_answer(each) for each in others] == [None] * 4
+    clock[0] = 100.0
+    assert service.kept_answer(get("/jobs")) is None
+
+
+def test_kept_answers_are_for_those_who_may_ask() -> None:
+    service = kept_service([0.0], Access("t0ken"))
+    request = Request("GET", "/jobs", headers={"host": "x", "authorization": "Bearer t0ken"})
+    assert service.answer(request).status == 200
+    assert service.kept_answer(request) is not None
+    assert service.kept_answer(get("/jobs", "x")) is None
+
+
+def test_nothing_that_was_said_before_a_change_is_said_after_it() -> None:
+    def changed_meanwhile(_call: Call) -> list[str]:
+        headers = {"host": "localhost", "content-type": "application/json"}
+        assert service.answer(Request("PATCH", "/jobs/j", headers=headers)).status == 202
+        return ["old"]
+
+    service = kept_service([0.0], cluster_overview=changed_meanwhile)
+    for path in ("/jobs", "/overview"):
+        service.answer(get(path))
+    assert service.kept_answer(get("/jobs")) is None
+    assert service.kept_answer(get("/overview")) is None, "it was made while something changed"
+
+
+@pytest.mark.parametrize("path", ["/jobs/j/savepoints/t", "/savepoint-disposal/t", "/jobs", "/taskmanagers/t/stdout"])
+def test_what_is_awaited_or_failed_or_is_a_file_is_asked_for_each_time(path: str) -> None:
+    service = kept_service([0.0], job_ids=raises(TimeoutError("later")), task_manager_stdout=lambda _: "text")
+    service.answer(get(path))
+    assert service.kept_answer(get(path)) is None
+
+
+def test_kept_answers_are_bounded() -> None:
+    kept = KeptAnswers(lambda: 0.0, 100)
+    kept.put("large", b"x" * 300_000, kept.begin())
+    for number in range(600):
+        kept.put(number, b"x", kept.begin())
+    assert [kept.get(each) for each in ("large", 0, 599)] == [None, None, b"x"]
