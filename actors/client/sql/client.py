@@ -19,7 +19,7 @@ from flinkray.config.configuration import Configuration
 from flinkray.config.options import TARGET
 from flinkray.errors import ConfigurationError, FlinkrayError, InvalidProgramError, did_you_mean
 from flinkray.streams.environment import StreamExecutionEnvironment
-from flinkray.tables.environment.answers import Answer, ResultKind, tabled
+from flinkray.tables.environment.answers import OK, Answer, ResultKind, tabled
 from flinkray.tables.environment.results import TableResult
 from flinkray.tables.syntax import statements as syntax
 from flinkray.tables.syntax.parsing.parser import parse_statement
@@ -104,7 +104,7 @@ class SqlClient:
         """
         for piece in pieces_of(script):
             if not self._as_json:
-                self.console.print(Text(f"Flink SQL> {piece.strip()};", style="dim"), soft_wrap=True)
+                self.console.print(Text(f"Flink SQL> {piece};", style="dim"), soft_wrap=True)
             self.execute(piece)
 
     def run_line(self, text: str) -> None:
@@ -183,10 +183,10 @@ class SqlClient:
                 return self._stopped(node)
             case syntax.Set(key=key, value=value) if key is not None and key.startswith(OWN):
                 self._set(key, value or "")
-                return tabled(("result",), [("OK",)])
+                return OK
             case syntax.Reset(key=key) if key is not None and key.startswith(OWN):
                 self._set(key, DEFAULTS.get(key, ""))
-                return tabled(("result",), [("OK",)])
+                return OK
         return None
 
     def _set(self, key: str, value: str) -> None:
@@ -256,7 +256,7 @@ class SqlClient:
             raise InvalidProgramError(f"job {client.job_id} is {client.status().value} already")
         if not node.savepoint and not node.drain:
             client.cancel()
-            return tabled(("result",), [("OK",)])
+            return OK
         saved = client.stop_with_savepoint(None, node.drain)
         return tabled(("savepoint path",), [(saved,)])
 

@@ -16,12 +16,13 @@ _PARTS = re.compile(
 
 
 def pieces_of(text: str) -> list[str]:
-    """The statements of a text, each as it is written, without the `;` behind it; the last may be unfinished."""
+    """The statements of a text, each as it is written, without the `;` behind it and blanks around it; the last may be
+    unfinished."""
     found, begin = [], 0
     for end in _ends(text):
-        found.append(text[begin:end])
+        found.append(text[begin:end].strip())
         begin = end + 1
-    found.append(text[begin:])
+    found.append(text[begin:].strip())
     return [piece for piece in found if not is_blank(piece)]
 
 

@@ -435,14 +435,14 @@ class Use(Statement, frozen=True):
 
 
 class Set(Statement, frozen=True):
-    """`SET 'key' = 'value'`; without both, all options are shown."""
+    """`SET 'key' = 'value'`, both also without quotes; without both, all options are shown."""
 
     key: str | None = None
     value: str | None = None
 
 
 class Reset(Statement, frozen=True):
-    """`RESET 'key'`; without it, all options."""
+    """`RESET 'key'`, also without quotes; without it, all options."""
 
     key: str | None = None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import NoReturn, TypeVar
 
@@ -141,6 +142,18 @@ class Cursor:
             token = self.take()
             parts.append(self._unescaped(token) if token.key == "U&" else token.text)
         return "".join(parts)
+
+    def bare(self, pattern: re.Pattern[str], what: str) -> str:
+        """Take text that has no quotes, such as the key of an option: all that the pattern matches from here on."""
+        start = self.token.span.start
+        match = pattern.match(self.sql, start)
+        if match is None:
+            self.fail_expecting(what)
+        if "//" in match[0]:
+            self.fail(f"write {what} in single quotes where it has // in it, which begins a comment")
+        while not self.at_end() and self.token.span.start < match.end():
+            self.take()
+        return match[0]
 
     def integer(self, what: str = "a whole number") -> int:
         """Take a whole number without sign."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 from flinkray.tables.syntax.expressions import Call, Query
@@ -34,6 +35,8 @@ from flinkray.tables.syntax.statements import (
 )
 from flinkray.tables.syntax.tokens import STRING
 
+_KEY = re.compile(r"[^\s;='`]+")
+_VALUE = re.compile(r"[^\s;'`]+")
 _DETAILS = ("ESTIMATED_COST", "CHANGELOG_MODE", "JSON_EXECUTION_PLAN", "PLAN_ADVICE")
 _LISTED = (
     "CATALOGS",
@@ -270,13 +273,20 @@ class StatementParser(CatalogParser):
         self.expect("SET")
         if self.token.kind != STRING and (self.at_end() or self.at(";")):
             return Set(span=self.since(mark))
-        key, value = self._option()
+        if self.token.kind == STRING:
+            key, value = self._option()
+        else:  # Flink's client took these first, and still does
+            key = self.bare(_KEY, "an option")
+            self.expect("=")
+            value = self.string() if self.token.kind == STRING else self.bare(_VALUE, "its value")
         return Set(key, value, span=self.since(mark))
 
     def _reset_option(self) -> Reset:
         mark = self.mark()
         self.expect("RESET")
-        key = None if self.at_end() or self.at(";") else self.string("an option in single quotes")
+        if self.token.kind != STRING and (self.at_end() or self.at(";")):
+            return Reset(span=self.since(mark))
+        key = self.string() if self.token.kind == STRING else self.bare(_KEY, "an option")
         return Reset(key, span=self.since(mark))
 
     def _load(self) -> LoadModule:

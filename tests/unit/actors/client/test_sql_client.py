@@ -24,13 +24,13 @@ from tests.support.tables import fold, random_table_changes
     [
         ("", []),
         (" ;; -- nothing;\n /* and; nothing */ ", []),
-        ("SELECT 1; SELECT 2", ["SELECT 1", " SELECT 2"]),
-        ("SELECT ';' AS `a;b` -- c;\n; SELECT 'it''s;'", ["SELECT ';' AS `a;b` -- c;\n", " SELECT 'it''s;'"]),
+        ("SELECT 1; SELECT 2", ["SELECT 1", "SELECT 2"]),
+        ("SELECT ';' AS `a;b` -- c;\n; SELECT 'it''s;'", ["SELECT ';' AS `a;b` -- c;", "SELECT 'it''s;'"]),
         (
             "EXECUTE STATEMENT SET BEGIN INSERT INTO a SELECT 1; INSERT INTO b SELECT 2; END; SELECT 3;",
-            ["EXECUTE STATEMENT SET BEGIN INSERT INTO a SELECT 1; INSERT INTO b SELECT 2; END", " SELECT 3"],
+            ["EXECUTE STATEMENT SET BEGIN INSERT INTO a SELECT 1; INSERT INTO b SELECT 2; END", "SELECT 3"],
         ),
-        ("SELECT CASE WHEN a THEN 1 END; SELECT 2;", ["SELECT CASE WHEN a THEN 1 END", " SELECT 2"]),
+        ("SELECT CASE WHEN a THEN 1 END; SELECT 2;", ["SELECT CASE WHEN a THEN 1 END", "SELECT 2"]),
         ("SELECT 'open; SELECT 2;", ["SELECT 'open; SELECT 2;"]),
     ],
 )

@@ -8,7 +8,7 @@ import re
 import pytest
 
 from flinkray import ConfigurationError, InvalidProgramError, StreamExecutionEnvironment
-from flinkray.errors import SqlError, SqlValidationError
+from flinkray.errors import SqlError, SqlParserError, SqlValidationError
 from flinkray.tables.environment.answers import ResultKind
 from flinkray.tables.environment.environment import TableEnvironment
 
@@ -181,6 +181,13 @@ def test_settings_are_those_of_the_environment(tables: TableEnvironment) -> None
     assert ("parallelism.default", "3") in [tuple(row) for row in tables.execute_sql("SET").collect()]
     done(tables, "RESET 'parallelism.default'")
     assert "parallelism.default" not in names(tables, "SET")
+    done(tables, "SET table.exec.state.ttl=3h", "set pipeline.name =  one-two;")
+    shown = dict(tuple(row) for row in tables.execute_sql("SET").collect())
+    assert (shown["table.exec.state.ttl"], shown["pipeline.name"]) == ("10800000", "one-two")
+    done(tables, "RESET pipeline.name")
+    assert "pipeline.name" not in names(tables, "SET")
+    with pytest.raises(SqlParserError, match="in single quotes where it has // in it"):
+        tables.execute_sql("SET execution.checkpointing.dir = s3://bucket/dir")
     done(tables, "SET 'execution.target' = 'ray'", "RESET")
     assert [tuple(row) for row in tables.execute_sql("SET").collect()] == [("execution.target", "local")]
     with pytest.raises(ConfigurationError, match=r"did you mean 'table\.dml-sync'"):
