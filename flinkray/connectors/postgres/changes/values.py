@@ -16,6 +16,8 @@ _INET = 869
 _BOX = 603  # the one type whose arrays have semicolons
 _MIDNIGHT_AFTER = 86_400_000_000
 """24:00:00, which PostgreSQL has and clocks have not, in microseconds."""
+_LAST_YEAR = 294_246
+"""The last year all of whose moments are numbers of microseconds since 1970."""
 _ELEMENTS = {
     separator: re.compile(rf'"((?:[^"\\]|\\.)*)"|([^{{}}{separator}"]+)|({{)', re.DOTALL) for separator in ",;"
 }
@@ -55,7 +57,7 @@ def _converted(texts: pa.Array, column: Column, wanted: pa.DataType) -> pa.Array
         try:
             return texts.cast(wanted)
         except pa.ArrowInvalid:
-            return _far_times(texts).cast(wanted)
+            return _far_times(texts, "D" if types.is_date(wanted) else "us").cast(wanted)
     if column.type_id == _INET:
         return _addresses(texts).cast(wanted)
     return texts.cast(wanted)
@@ -84,18 +86,24 @@ def _times(texts: pa.Array) -> pa.Array:
     return pc.if_else(is_after, _MIDNIGHT_AFTER, instants.cast(pa.int64()))
 
 
-def _far_times(texts: pa.Array) -> pa.Array:
-    """Of times of which some are before Christ or after 9999, which Arrow does not read."""
+def _far_times(texts: pa.Array, unit: str) -> pa.Array:
+    """Of times of which some are before Christ or after 9999, which Arrow does not read.
+
+    Args:
+        unit: of NumPy's.
+    """
     parts = pc.extract_regex(texts, r"^(?P<year>\d+)(?P<rest>-.*?)(?:\+00)?(?P<era> BC)?$")
     if parts.null_count > texts.null_count:
         raise pa.ArrowInvalid("it has no year")
     year, rest, era = parts.flatten()
     years = year.cast(pa.int64())
     years = pc.if_else(pc.equal(era, " BC"), pc.subtract(1, years), years)
+    if unit == "us" and pc.max(years).as_py() > _LAST_YEAR:
+        raise pa.ArrowInvalid("it is too late")  # NumPy would make another time of it without a word
     digits = pc.utf8_lpad(pc.abs(years).cast(pa.large_string()), 4, "0")
     sign = pc.if_else(pc.less(years, 0), _text("-"), _text(""))
     signed = pc.binary_join_element_wise(sign, digits, rest, _text(""))
-    return from_numpy(np.array(signed.to_pylist(), dtype="datetime64[us]"))
+    return from_numpy(np.array(signed.to_pylist(), dtype=f"datetime64[{unit}]"))
 
 
 def _text(text: str) -> pa.Scalar:

@@ -232,3 +232,16 @@ def test_texts_of_arrays(count: int) -> None:
     found = from_texts(pa.array(texts, pa.large_string()), Column("v", 1009, -1, 25), "here")
     assert found.to_pylist() == [["a", None, "NULL"], None, [], ['a,"b\\', "{}"]] * count
     assert found.type == pa.list_(pa.string())
+
+
+def test_times_that_are_far_away_are_what_they_are_or_errors() -> None:
+    def read(type_id: int, *texts: str) -> list[int | None]:
+        found = from_texts(pa.array([*texts, None], pa.large_string()), Column("v", type_id, -1), "here")
+        numbers: list[int | None] = found.view(pa.int32() if type_id == 1082 else pa.int64()).to_pylist()
+        return numbers
+
+    assert read(1082, "5874897-12-31", "0044-03-15 BC", "2024-02-29") == [2_145_042_905, -735_160, 19_782, None]
+    moments = read(1114, "294246-12-31 23:59:59.999999", "0001-01-01 00:00:00 BC")
+    assert moments == [9_223_371_244_799_999_999, -62_167_219_200_000_000, None]
+    with pytest.raises(RecordError, match=r"column 'v' is no timestamp.*so far away that there is no number for it"):
+        read(1114, "294276-12-31 00:00:00")
