@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import logging
-import time
 from collections import Counter
 from pathlib import Path
 from typing import Any, Literal
@@ -32,6 +31,7 @@ from flinkray.connectors.redis.enumerator import RedisSplit
 from flinkray.testing import Crash, ScriptedSource
 from tests.servers.test_kafka_source import environment
 from tests.support.api import FakeSubtaskContext
+from tests.support.gated_source import TARGET_ROWS, GatedSource
 from tests.support.operators import as_batch
 from tests.support.servers.redis import RedisServer
 from tests.support.waiting import eventually
@@ -127,17 +127,15 @@ def test_a_server_that_dies_is_waited_for_and_each_row_comes_once(
     redis: RedisServer, stream: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "actors.operators.sinks.commits")
-    env = environment(1, **{"execution.checkpointing.dir": str(tmp_path)})
+    env = environment(1, **{"execution.checkpointing.dir": str(tmp_path), **TARGET_ROWS})
     env.enable_checkpointing(50)
-
-    def slow(row: Any) -> Any:
-        time.sleep(0.01)
-        return row
-
-    env.from_collection([{"n": number} for number in range(200)]).map(slow).sink_to(RedisSink(redis.url, stream))
+    source = GatedSource([{"n": number} for number in range(200)], tmp_path / "gate")
+    rows = env.from_source(source, WatermarkStrategy.no_watermarks(), "rows")
+    rows.sink_to(RedisSink(redis.url, stream))
     client = env.execute_async("write")
     eventually(lambda: redis.client.xlen(stream) > 0, deadline_s=30)
     redis.stop()
+    (tmp_path / "gate").touch()
     eventually(lambda: "a commit is put off" in caplog.text, deadline_s=30)
     redis.restart()
     client.result(90)
