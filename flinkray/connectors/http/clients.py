@@ -149,6 +149,17 @@ def reason_of(error: BaseException, timeout_ms: int) -> str:
         return f"the answer is no HTTP that can be read ({type(error).__name__}: {error.message})"
     if isinstance(error, errors.InvalidURL):
         return "the address is none that can be asked: look at url="
+    if isinstance(error, errors.ClientConnectorCertificateError):
+        why = getattr(error.certificate_error, "verify_message", "") or error.certificate_error
+        return (
+            f"its certificate is not trusted here ({why}): have an authority sign it that is, or name the authority's "
+            "file in the variable SSL_CERT_FILE of the job's processes"
+        )
+    if isinstance(error, errors.ClientConnectorSSLError):
+        why = getattr(error.os_error, "reason", "") or error.os_error
+        return f"no TLS is spoken with it ({why}): is https:// right in url=?"
+    if isinstance(error, errors.ClientConnectorError):
+        return f"{error}: does it run, and is it reachable from here?"
     return str(error) or type(error).__name__
 
 

@@ -14,7 +14,30 @@ Answer = Callable[[bool], None]
 """Tells the sender: True, the rows are taken for good; False: they may be lost."""
 
 _MOST_BYTES = 64 << 20
-"""How many bytes of rows may wait for the task, beside the limit of rows: rows may be large."""
+"""How many bytes of rows may wait for the task, beside the limit of rows: rows may be large. As many may be in bodies
+that are read and decoded."""
+
+
+class BodyBytes:
+    """Counts the bytes of all bodies that are being read or decoded; used by one thread.
+
+    Args:
+        most_bytes: how many there may be; more are taken only of one body alone.
+    """
+
+    def __init__(self, most_bytes: int = _MOST_BYTES) -> None:
+        self._most_bytes = most_bytes
+        self._nbytes = 0
+
+    def have_room(self, more: int, own: int = 0) -> bool:
+        """Whether so many more may come of a body of which `own` are counted."""
+        return self._nbytes == own or self._nbytes + more <= self._most_bytes
+
+    def add(self, nbytes: int) -> None:
+        self._nbytes += nbytes
+
+    def remove(self, nbytes: int) -> None:
+        self._nbytes -= nbytes
 
 
 class _Queued(Struct, frozen=True):

@@ -13,7 +13,7 @@ from flinkray.batches.batch import Batch, concat
 from flinkray.connectors.formats.message_format import MessageFormat
 from flinkray.connectors.http.bodies import Split, UnknownContentType, decoded_body, split_of
 from flinkray.connectors.http.clients import aiohttp, is_shown
-from flinkray.connectors.http.intake import Answer, Intake
+from flinkray.connectors.http.intake import Answer, BodyBytes, Intake
 from flinkray.connectors.http.server import HttpServer, check_server, web
 from flinkray.connectors.source import (
     Boundedness,
@@ -55,8 +55,8 @@ class WebhookSource(Source):
     - answer="received": the rows have come. At most once: those that no checkpoint has are lost with the task.
 
     Other answers: 400 (a row cannot be read), 401 (no token), 404, 405, 408 (the body does not come), 413 (too large),
-    415 (content type), and 503 with `Retry-After`, where too many rows wait, no checkpoint completes in time, or the
-    job stops.
+    415 (content type), and 503 with `Retry-After`, where too many rows wait, bodies of more than 64 MiB are being read,
+    no checkpoint completes in time, or the job stops.
 
     One subtask listens, on the machine that it runs on.
 
@@ -198,6 +198,7 @@ class _Handler:
         self._context = context
         self._source = source
         self._intake = intake
+        self._bodies = BodyBytes()
         self._where = where
         # A format may ask a registry for a schema: other requests must not wait for that on the loop.
         self._decoding = ThreadPoolExecutor(1, f"{_NAME} decoding")
@@ -210,8 +211,7 @@ class _Handler:
 
     async def handle(self, request: Any) -> Any:
         try:
-            split = self._accepted(request)
-            rows = await self._take(split, await self._body_of(request))
+            rows = await self._take(request, self._accepted(request))
         except _Refused as refused:
             self._context.count("requests_refused")
             answer = {"error": refused.what}
@@ -238,44 +238,65 @@ class _Handler:
             raise self._too_large()
         if self._intake.is_full:
             raise _Refused(503, "too many rows wait", Retry_After=_AGAIN_S)
+        if not self._bodies.have_room(request.content_length or 0):
+            raise self._too_many_bodies()
         return split
 
-    async def _body_of(self, request: Any) -> bytes:
-        most, body = self._source.max_bytes, b""
-        try:
-            async with asyncio.timeout(_BODY_S):
-                while len(body) <= most and (piece := await request.content.read(most + 1)):
-                    body += piece
-        except TimeoutError:
-            raise _Refused(408, f"the body did not come within {_BODY_S:.0f} s") from None
-        except self._web.RequestPayloadError as error:
-            raise _Refused(400, f"the body cannot be read: {error}") from error
-        if len(body) > most:
-            raise self._too_large()
-        return body
-
-    async def _take(self, split: Split, body: bytes) -> int:
+    async def _take(self, request: Any, split: Split) -> int:
         """Hands the rows over, and waits until they may be forgotten; gives how many they are."""
         loop = asyncio.get_running_loop()
-        try:
-            batch = await loop.run_in_executor(self._decoding, self._decoded, split, body)
-        except (ValueError, pa.ArrowException) as error:
-            raise _Refused(400, f"the rows cannot be read: {error}") from error
-        except ConnectorError as error:
-            self._warn("%s: %s cannot read rows, whose senders are to send them again: %s", error)
-            raise _Refused(503, "what the rows are read with cannot be reached", Retry_After=_AGAIN_S) from error
-        if batch is None:
-            return 0
         answered: asyncio.Future[bool] = loop.create_future()
 
         def answer(is_taken: bool) -> None:
             loop.call_soon_threadsafe(_settle, answered, is_taken)
 
+        rows = await self._hand_over(request, split, answer)
+        if rows:
+            await self._wait(answered, answer)
+        return rows
+
+    async def _hand_over(self, request: Any, split: Split, answer: Answer) -> int:
+        """How many rows the intake has got. Neither body nor rows are kept here while a checkpoint is waited for."""
+        pieces: list[bytes] = []
+        try:
+            await self._read(request, pieces)
+            batch = await self._rows_of(split, b"".join(pieces))
+        finally:
+            self._bodies.remove(sum(map(len, pieces)))
+        if batch is None:
+            return 0
         if not self._intake.admit(batch, answer):
             raise _Refused(503, "too many rows wait", Retry_After=_AGAIN_S)
         self._context.notify_available()
-        await self._wait(answered, answer)
         return batch.num_rows
+
+    async def _read(self, request: Any, pieces: list[bytes]) -> None:
+        """Adds the body to the pieces, all of which are counted, also where it is refused."""
+        most, nbytes = self._source.max_bytes, 0
+        try:
+            async with asyncio.timeout(_BODY_S):
+                while piece := await request.content.read(most + 1):
+                    # Of a body that comes in chunks nobody knew the length.
+                    if not self._bodies.have_room(len(piece), nbytes):
+                        raise self._too_many_bodies()
+                    pieces.append(piece)
+                    self._bodies.add(len(piece))
+                    nbytes += len(piece)
+                    if nbytes > most:
+                        raise self._too_large()
+        except TimeoutError:
+            raise _Refused(408, f"the body did not come within {_BODY_S:.0f} s") from None
+        except self._web.RequestPayloadError as error:
+            raise _Refused(400, f"the body cannot be read: {error}") from error
+
+    async def _rows_of(self, split: Split, body: bytes) -> Batch | None:
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._decoding, self._decoded, split, body)
+        except (ValueError, pa.ArrowException) as error:
+            raise _Refused(400, f"the rows cannot be read: {error}") from error
+        except ConnectorError as error:
+            self._warn("%s: %s cannot read rows, whose senders are to send them again: %s", error)
+            raise _Refused(503, "what the rows are read with cannot be reached", Retry_After=_AGAIN_S) from error
 
     def _decoded(self, split: Split, body: bytes) -> Batch | None:
         """The rows of a body, if it has any; on the thread that decodes."""
@@ -311,6 +332,9 @@ class _Handler:
         if now >= self._warned.get(text, now):
             self._warned[text] = now + _WARN_EVERY_S
             log.warning(text, self._where, _NAME, *values)
+
+    def _too_many_bodies(self) -> _Refused:
+        return _Refused(503, "too many bytes of other requests are being read", Retry_After=_AGAIN_S)
 
     def _too_large(self) -> _Refused:
         return _Refused(413, f"a body has at most {self._source.max_bytes} bytes: send fewer rows at a time")

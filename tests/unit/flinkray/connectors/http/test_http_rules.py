@@ -37,7 +37,7 @@ from flinkray.connectors.http.clients import (
     without_address,
 )
 from flinkray.connectors.http.events import COMMENT, GONE, History, events_of, together
-from flinkray.connectors.http.intake import Intake
+from flinkray.connectors.http.intake import BodyBytes, Intake
 from flinkray.connectors.http.lookup import HttpTable
 from flinkray.errors import RecordError
 from flinkray.types.records import Kind
@@ -277,6 +277,18 @@ def test_rows_that_nobody_has_taken_are_withdrawn_and_their_bytes_have_a_limit()
     assert not intake.withdraw(other)  # the task has them
     assert intake.rows == 2
     assert intake.admit(batch(*range(7)), answer)  # more bytes than may wait, but alone
+
+
+def test_bodies_have_a_limit_together_and_one_that_is_alone_has_none() -> None:
+    bodies = BodyBytes(10)
+    assert bodies.have_room(99)
+    bodies.add(8)
+    assert (bodies.have_room(2), bodies.have_room(3)) == (True, False)
+    assert bodies.have_room(99, own=8)  # of the only one there is
+    bodies.add(2)
+    assert (bodies.have_room(1, own=8), bodies.have_room(0)) == (False, True)
+    bodies.remove(8)
+    assert (bodies.have_room(8), bodies.have_room(9)) == (True, False)
 
 
 def test_events_have_ids_and_messages_and_in_a_changelog_kinds() -> None:

@@ -226,6 +226,35 @@ def test_more_rows_than_may_wait_are_to_come_again_later() -> None:
         assert source.ask(b'{"n":3}').status == 200
 
 
+def test_bytes_of_bodies_are_counted_until_they_are_rows_or_refused_and_those_of_chunks_as_they_come(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    decode, held = webhook.decoded_body, []
+
+    def decoded(*given: Any) -> Any:
+        held.append(bodies._nbytes)
+        return decode(*given)
+
+    monkeypatch.setattr(webhook, "decoded_body", decoded)
+    with Listening() as source:
+        bodies = source.reader._handler._bodies
+        body = b'[{"n":1},{"n":2}]'
+        waiting = source.pool.submit(source.ask, body)
+        eventually(lambda: source.reader.pending_rows() == 2)
+        assert (held, bodies._nbytes) == ([len(body)], 0)  # while it waits for its checkpoint nothing is held
+        assert source.ask(b'{"n":"x"}').status == 400
+        assert bodies._nbytes == 0
+        bodies.add(bodies._most_bytes)
+        chunked = http.client.HTTPConnection("127.0.0.1", source.reader.server.port, timeout=DEADLINE_S)
+        chunked.request("POST", "/", iter([b'{"n":1}']), {"Content-Type": "application/json"}, encode_chunked=True)
+        refused = chunked.getresponse()
+        assert (refused.status, refused.headers["Retry-After"]) == (503, "1")
+        chunked.close()
+        assert bodies._nbytes == bodies._most_bytes
+        source.reader.close()
+        assert waiting.result(DEADLINE_S).status == 503
+
+
 def test_a_request_does_not_wait_for_ever_for_its_checkpoint_and_takes_its_rows_back_if_it_can(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
