@@ -52,6 +52,7 @@ NOBODY = "127.0.0.1:1"
 JSON = JsonFormat({"n": int})
 EXACTLY_ONCE, AT_LEAST_ONCE = DeliveryGuarantee.EXACTLY_ONCE, DeliveryGuarantee.AT_LEAST_ONCE
 ROWS = {"n": [1]}
+HEADERS = pa.map_(pa.string(), pa.string())
 
 
 @pytest.fixture(autouse=True)
@@ -381,7 +382,7 @@ def test_nats(nats: NatsTestServer) -> None:
 
     def sink(stream: str = stream, url: str = nats.url, **given: Any) -> NatsSink:
         given = {"stream": stream, "marks": f"{stream}.marks", "delivery_guarantee": EXACTLY_ONCE, **given}
-        return NatsSink(url, f"{stream}.rows", given.pop("value_format", JSON), **given)
+        return NatsSink(url, given.pop("subject", f"{stream}.rows"), given.pop("value_format", JSON), **given)
 
     nobody = f"nats://ann:hidden@{NOBODY}"
 
@@ -401,10 +402,16 @@ def test_nats(nats: NatsTestServer) -> None:
             "a stream that deletes what is read": lambda: read(source(stream=queue), queue),
             "messages that were deleted before they were read": lambda: read(source(stream=trimmed), trimmed, 3),
             "a poison message": lambda: read(source()),
-            "a stream without atomic batches": lambda: committed(sink(queue), ROWS),
-            "no place for marks": lambda: committed(sink(marks="other"), ROWS),
+            "a stream to write to that is not there": lambda: written(sink("nowhere"), ROWS),
+            "a subject of no stream": lambda: written(NatsSink(nats.url, "nowhere", JSON), ROWS),
+            "a subject of another stream": lambda: written(sink(subject=f"{queue}.rows"), ROWS),
+            "a stream without atomic batches": lambda: written(sink(queue), ROWS),
+            "no place for marks": lambda: written(sink(marks="other"), ROWS),
             "a stream that is full": lambda: committed(sink(tiny), ROWS),
-            "a row that is too large": lambda: committed(sink(value_format=text), {"t": ["x" * (2 << 20)]}),
+            "a row that is too large": lambda: written(sink(value_format=text), {"t": ["x" * (2 << 20)]}),
+            "a header of the server's own": lambda: written(
+                sink(headers_column="h"), pa.record_batch({"n": [1], "h": pa.array([{"Nats-TTL": "1s"}], HEADERS)})
+            ),
             "a row that has no form": lambda: written(sink(), {"m": [1]}),
         },
     )

@@ -25,9 +25,9 @@ from flinkray import (
 )
 from flinkray.connectors.fetcher import Patience
 from flinkray.connectors.nats.clients import NatsError
+from flinkray.connectors.nats.commits import NatsMessage
 from flinkray.connectors.nats.enumerator import NatsSplit
 from flinkray.connectors.nats.reader import NatsFetcher
-from flinkray.connectors.request_buffer import RequestLimits
 from flinkray.testing import Crash, ScriptedSource
 from tests.servers.test_kafka_source import environment
 from tests.servers.test_redis import Summed
@@ -56,7 +56,9 @@ def read(nats: NatsTestServer, stream: str) -> list[int]:
     return [int(each[5:-1]) for each in nats.read(stream, f"{stream}.rows")]
 
 
-def sink_into(nats: NatsTestServer, stream: str, guarantee: DeliveryGuarantee = EXACTLY_ONCE, **given: Any) -> NatsSink:
+def sink_into(
+    nats: NatsTestServer, stream: str, guarantee: DeliveryGuarantee = EXACTLY_ONCE, /, **given: Any
+) -> NatsSink:
     if guarantee is EXACTLY_ONCE:
         given = {"stream": stream, "marks": f"{stream}.marks", **given}
     return NatsSink(nats.url, f"{stream}.rows", JSON, delivery_guarantee=guarantee, **given)
@@ -91,7 +93,7 @@ def test_a_second_commit_writes_nothing_and_one_that_broke_off_writes_the_rest(
     writer.write(as_batch({"n": list(range(2_500))}))
     (rows,) = writer.prepare_commit(1)
     assert nats.count(stream) == 0
-    first = [(f"{stream}.rows", payload) for payload in payloads(range(999))]
+    first = [NatsMessage(f"{stream}.rows", payload) for payload in payloads(range(999))]
     nats.connection.run(lambda client: committer._write_batch(client, first, f"{rows.mark}.0"))  # type: ignore[attr-defined]
     requests = [CommitRequest(rows), CommitRequest(rows)]
     for request in requests:
@@ -107,6 +109,20 @@ def test_a_row_with_the_id_of_one_before_it_is_dropped_and_columns_say_subjects(
     sink = NatsSink(nats.url, None, JSON, subject_column="to", message_id="n")
     write(sink, [{"n": 1, "to": f"{stream}.a"}, {"n": 1, "to": f"{stream}.a"}, {"n": 2, "to": f"{stream}.b"}])
     assert [nats.read(stream, f"{stream}.{each}") for each in "ab"] == [[b'{"n":1}'], [b'{"n":2}']]
+
+
+@pytest.mark.parametrize("guarantee", [EXACTLY_ONCE, AT_LEAST_ONCE])
+def test_headers_are_written_and_read(nats: NatsTestServer, stream: str, guarantee: DeliveryGuarantee) -> None:
+    given = [{"Trace": "7", "what": "größer"}, {}]
+    env = environment(1)
+    types = Types.ROW_NAMED(["n", "h"], [Types.INT(), Types.MAP(Types.STRING(), Types.STRING())])
+    rows = env.from_collection(list(enumerate(given)), types)
+    rows.sink_to(sink_into(nats, stream, guarantee, headers_column="h"))
+    env.execute("write")
+    source = NatsSource(nats.url, stream, JSON, f"{stream}.rows", metadata=["headers"], stop="latest")
+    found = environment(1).from_source(source, WatermarkStrategy.no_watermarks(), "messages").execute_and_collect()
+    own = [{name: value for name, value in dict(row.headers).items() if not name.startswith("Nats-")} for row in found]
+    assert own == given
 
 
 @pytest.mark.parametrize("parallelism", [1, 2])
@@ -252,6 +268,7 @@ def test_what_cannot_be_read_or_written_says_why(nats: NatsTestServer, stream: s
     row = [{"n": 1}]
     nats.write(f"{stream}.a", [b"many"])
     queue = nats.create_stream(retention="workqueue", allow_atomic=False, allow_msg_ttl=False)
+    other = nats.create_stream()
     few = {"sink.committer.retries": 1}
     cases: list[tuple[Any, str]] = [
         (
@@ -263,6 +280,11 @@ def test_what_cannot_be_read_or_written_says_why(nats: NatsTestServer, stream: s
         (lambda: numbers(NatsSource("nats://127.0.0.1:1", stream, JSON)), "cannot read stream .*nats://127.0.0.1:1"),
         (lambda: write(sink_into(nats, queue), row), "cannot be written exactly once: it takes no atomic batches"),
         (lambda: write(sink_into(nats, stream, marks="other"), row), "no place for marks"),
+        (lambda: write(sink_into(nats, stream, stream="nowhere"), row), "stream not found.*make it first"),
+        (
+            lambda: write(sink_into(nats, stream, stream=other, marks=f"{other}.marks"), row),
+            f"'{other}' has no subject '{stream}.rows'",
+        ),
         (lambda: write(NatsSink(nats.url, f"{stream}.a", JsonFormat({"m": int})), row), "no column 'm'"),
         (
             lambda: write(
@@ -282,8 +304,8 @@ def test_a_row_that_is_too_large_and_a_subject_without_a_stream_are_errors(nats:
     large = NatsSink(nats.url, f"{stream}.a", JsonFormat({"t": str}))
     with pytest.raises(JobExecutionError, match=r"maximum payload.*write smaller rows"):
         write(large, [{"t": "x" * (2 << 20)}])
-    nowhere = NatsSink(nats.url, "nowhere", JSON, limits=RequestLimits(max_attempts=2, max_in_flight=1))
-    with pytest.raises(JobExecutionError, match="could not be sent in 2 attempts"):
+    nowhere = NatsSink(nats.url, "nowhere", JSON)
+    with pytest.raises(JobExecutionError, match="no stream has the subject 'nowhere'"):
         write(nowhere, [{"n": 1}])
 
 

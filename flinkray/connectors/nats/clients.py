@@ -28,6 +28,7 @@ _HINTS = {
     "maximum payload": "write smaller rows, or raise max_payload of the server",
     "maximum messages exceeded": "the stream is full; raise its max_msgs, or let it discard old messages",
     "maximum bytes exceeded": "the stream is full; raise its max_bytes, or let it discard old messages",
+    "no response from stream": "has the server JetStream (-js), and the cluster a leader of the stream?",
     "insufficient": "the server has no room for more (max_store, max_mem), or its disk is full",
 }
 _SILENT = ("NoServersError", "TimeoutError", "ConnectionClosedError", "NoRespondersError")
@@ -194,7 +195,9 @@ def is_transient(error: BaseException) -> bool:
     errors = import_package("nats.errors", "NATS")
     if isinstance(error, ApiError):
         return error.code >= 500
-    if _is_refused_login(error) or isinstance(error, errors.MaxPayloadError | errors.BadSubjectError):
+    if _is_refused_login(error) or isinstance(
+        error, errors.MaxPayloadError | errors.BadSubjectError | errors.BadHeaderError
+    ):
         return False
     stream_errors = import_package("nats.js.errors", "NATS")
     if isinstance(error, stream_errors.APIError):

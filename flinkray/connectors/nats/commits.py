@@ -16,15 +16,14 @@ from flinkray.connectors.nats.clients import (
     TIMEOUT_S,
     ApiError,
     NatsConnection,
-    NatsError,
     NatsServer,
     answer_of,
-    ask,
     explained,
     is_transient,
     refuse,
 )
-from flinkray.connectors.nats.subjects import covers
+from flinkray.connectors.nats.exactly_once import FoundStream, MarkedStream
+from flinkray.errors import FlinkrayError
 
 _ROWS_PER_BATCH = 999
 """A batch has at most 1,000 messages, one of which is the mark."""
@@ -40,36 +39,39 @@ class NatsRows(Struct, frozen=True):
     mark: str
     where: str
     messages: bytes
-    """Pairs of subject and payload, as MessagePack."""
+    """A list of `NatsMessage`, as MessagePack."""
+
+
+class NatsMessage(Struct, frozen=True, array_like=True):
+    """A row as it is written. What checkpoints of earlier versions have is an array of two."""
+
+    subject: str
+    payload: bytes
+    headers: dict[str, str] | None = None
 
 
 class NatsCommitter(Committer):
     """Writes messages in atomic batches. Each ends with a mark, a message on a subject of its own that must not have
     one yet: so a batch that was written before is refused, whoever writes it again.
 
-    Args:
-        marks: what the subjects of marks begin with.
-        marks_kept_s: how long the server keeps a mark; None: as long as other messages.
     """
 
-    def __init__(self, server: NatsServer, stream: str, marks: str, marks_kept_s: int | None) -> None:
+    def __init__(self, server: NatsServer, stream: MarkedStream) -> None:
         self._server = server
         self._stream = stream
-        self._marks = marks
-        self._marks_kept_s = marks_kept_s
         self._connection: NatsConnection | None = None
-        self._is_checked = False
+        self._found: FoundStream | None = None
 
     def commit(self, requests: Sequence[CommitRequest[NatsRows]]) -> None:
         if self._connection is None:
             self._connection = NatsConnection(self._server)
         for request in requests:
             rows = request.committable
-            what = f"cannot commit checkpoint {request.checkpoint_id} to stream {self._stream!r} of {self._server}"
+            what = f"cannot commit checkpoint {request.checkpoint_id} to stream {self._stream.name!r} of {self._server}"
             try:
                 if not self._connection.run(partial(self._write, rows=rows)):
                     request.already_committed()
-            except NatsError:
+            except FlinkrayError:
                 raise
             except Exception as error:
                 if not _may_succeed_later(error):
@@ -84,32 +86,31 @@ class NatsCommitter(Committer):
 
     async def _write(self, client: Any, rows: NatsRows) -> bool:
         """Writes what is not there yet; says whether there was any such."""
-        if not self._is_checked:
-            config = (await ask(client, f"STREAM.INFO.{self._stream}"))["config"]
-            if (problem := self._problem(config)) is not None:
-                raise NatsError(f"{rows.where}: stream {self._stream!r} cannot be written exactly once: {problem}")
-            self._is_checked = True
-        messages = msgspec.msgpack.decode(rows.messages, type=list[tuple[str, bytes]])
+        if self._found is None:
+            self._found = await self._stream.found(client, rows.where)
+        messages = msgspec.msgpack.decode(rows.messages, type=list[NatsMessage])
+        # Writers whom the server did not answer have not checked them; it would call a batch incomplete, for ever.
+        self._found.check({each.subject for each in messages}, 0, rows.where)
         written = False
         for number, start in enumerate(range(0, len(messages), _ROWS_PER_BATCH)):
             batch = messages[start : start + _ROWS_PER_BATCH]
             written |= await self._write_batch(client, batch, f"{rows.mark}.{number}")
         return written
 
-    async def _write_batch(self, client: Any, messages: list[tuple[str, bytes]], mark: str) -> bool:
+    async def _write_batch(self, client: Any, messages: list[NatsMessage], mark: str) -> bool:
         batch_id = secrets.token_hex(16)  # another one for each attempt: two of a name would mix
-        for number, (subject, payload) in enumerate(messages, 1):
-            headers = {"Nats-Batch-Id": batch_id, "Nats-Batch-Sequence": str(number)}
-            await client.publish(subject, payload, headers=headers)
+        for number, message in enumerate(messages, 1):
+            headers = {**(message.headers or {}), "Nats-Batch-Id": batch_id, "Nats-Batch-Sequence": str(number)}
+            await client.publish(message.subject, message.payload, headers=headers)
         headers = {
             "Nats-Batch-Id": batch_id,
             "Nats-Batch-Sequence": str(len(messages) + 1),
             "Nats-Batch-Commit": "1",
-            "Nats-Expected-Stream": self._stream,
+            "Nats-Expected-Stream": self._stream.name,
             "Nats-Expected-Last-Subject-Sequence": "0",
         }
-        if self._marks_kept_s is not None:
-            headers["Nats-TTL"] = f"{self._marks_kept_s}s"
+        if self._stream.marks_kept_s is not None:
+            headers["Nats-TTL"] = f"{self._stream.marks_kept_s}s"
         try:
             answer_of(await client.request(mark, b"", timeout=TIMEOUT_S, headers=headers))
         except ApiError as error:
@@ -117,22 +118,6 @@ class NatsCommitter(Committer):
                 return False
             raise
         return True
-
-    def _problem(self, config: dict[str, Any]) -> str | None:
-        """Why a stream of this configuration cannot hold the promise; None: it can."""
-        kept, max_age_s = self._marks_kept_s, config.get("max_age", 0) / 10**9
-        if not config.get("allow_atomic"):
-            return "it takes no atomic batches; set allow_atomic (NATS 2.12 or later)"
-        if config.get("retention", "limits") != "limits":
-            return f"its retention is {config['retention']!r}, which deletes marks when they are read, not 'limits'"
-        if kept is not None and not config.get("allow_msg_ttl"):
-            return "marks expire, which it does not allow; set allow_msg_ttl, or NatsSink(marks_kept=None)"
-        if max_age_s and (kept is None or max_age_s < kept):
-            wanted = "all marks" if kept is None else f"marks for {kept} s"
-            return f"it deletes messages after {max_age_s:g} s (max_age), and {wanted} must be kept (marks_kept=)"
-        if not covers(config.get("subjects") or (), f"{self._marks}.*.*"):
-            return f"its subjects have no place for marks, '{self._marks}.*.*'; add it, or set NatsSink(marks=...)"
-        return None
 
 
 def _may_succeed_later(error: Exception) -> bool:

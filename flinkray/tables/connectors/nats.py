@@ -52,6 +52,7 @@ def _sink(table: Table, options: ConnectorOptions) -> Sink:
     guarantee = options.one_of("sink.delivery-guarantee", ("at-least-once", "exactly-once"), "at-least-once")
     is_exact = guarantee == "exactly-once"
     stream = options.text("stream") or None  # a table that is read has one, too
+    headers = next((column.name for column in metadata_columns(table) if column.metadata_key == "headers"), None)
     return NatsSink(
         _servers(options),
         options.required("subject"),
@@ -61,6 +62,7 @@ def _sink(table: Table, options: ConnectorOptions) -> Sink:
         marks=options.text("sink.marks") or None,
         delivery_guarantee=DeliveryGuarantee.EXACTLY_ONCE if is_exact else DeliveryGuarantee.AT_LEAST_ONCE,
         credentials=options.text("credentials") or None,
+        headers_column=headers,
     )
 
 
@@ -72,4 +74,4 @@ def _changes(_table: Table, options: ConnectorOptions) -> Changes:
     return Changes(updates=True, deletes=True) if is_changelog(options, "format") else INSERTS
 
 
-CONNECTOR = Connector(_source, _sink, tuple(METADATA), changes=_changes)
+CONNECTOR = Connector(_source, _sink, tuple(METADATA), ("headers",), changes=_changes)

@@ -20,8 +20,8 @@ from flinkray import (
     SchemaRegistry,
 )
 from flinkray.connectors.fetcher import Patience
-from flinkray.connectors.nats.commits import NatsCommitter
 from flinkray.connectors.nats.enumerator import NatsSplit
+from flinkray.connectors.nats.exactly_once import MarkedStream
 from flinkray.connectors.nats.reader import NatsFetcher
 from flinkray.connectors.nats.subjects import covers, overlap
 
@@ -101,9 +101,8 @@ def test_streams_that_cannot_hold_exactly_once_are_told_apart() -> None:
         (None, {"max_age": 60 * 10**9}, "all marks must be kept"),
         (day, {"subjects": ["orders.*"]}, "no place for marks, 'orders.marks"),
     ]
-    server = sink()._server
     for kept, config, message in cases:
-        problem = NatsCommitter(server, "s", "orders.marks", kept)._problem({**holds, **config})
+        problem = MarkedStream("s", "orders.marks", kept)._problem({**holds, **config})
         if message is None:
             assert problem is None
         else:
