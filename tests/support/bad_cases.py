@@ -5,9 +5,10 @@ The first column of a row names the case, the second has in backticks what its e
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -79,9 +80,41 @@ def polled(source: Source, splits: Sequence[Any]) -> Any:
         return eventually(reader.poll, lambda given: given is not ReaderStatus.NOTHING_AVAILABLE, deadline_s=60)
 
 
+class WriterContext(FakeSubtaskContext):
+    """Of a writer whose requests are sent one after another by the thread that asks for them, without pauses."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def gauge_function(self, name: str, read: Callable[[], float | None]) -> None: ...
+
+    def run_async(
+        self, begin: Callable[[], Coroutine[Any, Any, Any]], done: Callable[[Any, BaseException | None], None]
+    ) -> None:
+        result, failure = None, None
+        try:
+            result = self._run(begin())
+        except Exception as error:
+            failure = error
+        done(result, failure)
+
+    def end_async(self, last: Coroutine[Any, Any, None]) -> None:
+        self._run(last)
+        assert self._loop is not None
+        self._loop.close()
+
+    def yield_to_mailbox(self) -> None:
+        self.advance(min(when for when, _ in self.timers))
+
+    def _run(self, work: Coroutine[Any, Any, Any]) -> Any:
+        self._loop = self._loop or asyncio.new_event_loop()
+        return self._loop.run_until_complete(work)
+
+
 @contextlib.contextmanager
 def writer_of(sink: Sink) -> Iterator[Any]:
-    with contextlib.closing(sink.prepare().create_writer(FakeSubtaskContext())) as writer:
+    with contextlib.closing(sink.prepare().create_writer(WriterContext())) as writer:
         yield writer
 
 
@@ -97,7 +130,7 @@ def committed(sink: Sink, rows: Any) -> None:
     sink = sink.prepare()
     committer = sink.create_global_committer() if sink.commits_globally else sink.create_committer()
     assert committer is not None
-    with contextlib.closing(committer), contextlib.closing(sink.create_writer(FakeSubtaskContext())) as writer:
+    with contextlib.closing(committer), contextlib.closing(sink.create_writer(WriterContext())) as writer:
         writer.write(as_batch(rows))
         writer.flush(False)
         requests = requests_of(writer.prepare_commit(1))
