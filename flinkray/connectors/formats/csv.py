@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 
 from flinkray.connectors.formats.message_format import MessageFormat, rows_type, shown, written_columns
+from flinkray.connectors.formats.nested_columns import is_list, retyped
 from flinkray.functions.type_hints import record_type
 from flinkray.types.records import RecordType
 
@@ -21,19 +22,30 @@ class CsvFormat(MessageFormat):
     """Each message is a line without column names: a value for each column of the schema, in its order.
 
     Args:
-        schema: the columns: a pa.Schema, dataclass, NamedTuple, TypedDict or dict of name -> type; no nested types.
+        schema: the columns: a pa.Schema, dataclass, NamedTuple, TypedDict or dict of name -> type; of nested types
+            lists alone, of values that are not nested.
         delimiter: between two values; one ASCII character.
         quote: around values that hold a delimiter or a quote, which is doubled within; None: nothing is quoted.
         escape: before a character that stands for itself; None: there is none.
         null_text: what is read as null, where it is not quoted, and null is written as.
+        element_delimiter: between two elements of a list.
     """
 
+    _element_delimiter = ";"  # Of the class, too: formats that were stored before there was any of this are without it.
+
     def __init__(
-        self, schema: Any, delimiter: str = ",", quote: str | None = '"', escape: str | None = None, null_text: str = ""
+        self,
+        schema: Any,
+        delimiter: str = ",",
+        quote: str | None = '"',
+        escape: str | None = None,
+        null_text: str = "",
+        element_delimiter: str = ";",
     ) -> None:
         self._schema: pa.Schema = record_type(schema).schema
         for column in self._schema:
-            if pa.types.is_nested(column.type):
+            element = column.type.value_type if is_list(column.type) else column.type
+            if pa.types.is_nested(element):
                 raise ValueError(f"CSV has no values of {column.type}, as column {column.name!r} is; use JsonFormat")
         for name, given in (("delimiter", delimiter), ("quote", quote), ("escape", escape)):
             if given is not None and (len(given) != 1 or not given.isascii() or given in "\r\n\0"):
@@ -42,6 +54,9 @@ class CsvFormat(MessageFormat):
         self._quote = quote
         self._escape = escape
         self._null_text = null_text
+        if not element_delimiter:
+            raise ValueError("CsvFormat(element_delimiter=...) is a text that is not empty")
+        self._element_delimiter = element_delimiter
 
     @property
     def record_type(self) -> RecordType:
@@ -62,7 +77,7 @@ class CsvFormat(MessageFormat):
             ignore_empty_lines=False,
         )
         convert = pa_csv.ConvertOptions(
-            column_types=self._schema.empty_table().schema,
+            column_types=pa.schema([(field.name, _read_type(field.type)) for field in self._schema]),
             null_values=[self._null_text],
             strings_can_be_null=True,
             quoted_strings_can_be_null=False,
@@ -73,13 +88,33 @@ class CsvFormat(MessageFormat):
             use_threads=False, column_names=self._schema.names, block_size=max(len(text) + 1, 1024)
         )
         try:
-            table = pa_csv.read_csv(io.BytesIO(text), read, parse, convert).combine_chunks()
+            table = self._with_lists(pa_csv.read_csv(io.BytesIO(text), read, parse, convert).combine_chunks())
             check_decimals(table)
         except pa.ArrowInvalid as error:
             raise ValueError(str(error)) from error
         if table.num_rows != len(messages):
             raise ValueError(f"no line of {len(self._schema)} values: {shown(messages[0].as_py())}")
         return table.to_batches()[0]
+
+    def _with_lists(self, table: pa.Table) -> pa.Table:
+        """The table with lists for the texts of their elements."""
+        for place, field in enumerate(self._schema):
+            if is_list(field.type):
+                column = retyped(self._split(table.column(place).chunk(0)), field.type, self._elements)
+                table = table.set_column(place, field, column)
+        return table
+
+    def _split(self, texts: pa.Array) -> pa.Array:
+        parts = pc.split_pattern(texts, self._element_delimiter)
+        is_empty = pc.equal(texts, "")
+        if pc.any(is_empty).as_py():
+            parts = pc.if_else(is_empty, pa.scalar([], parts.type), parts)
+        return parts
+
+    def _elements(self, texts: pa.Array, kind: pa.DataType) -> pa.Array:
+        """What elements of lists are; an empty text is null where it can be no value."""
+        nulls = {self._null_text, ""} if not pa.types.is_string(kind) else {self._null_text} - {""}
+        return pc.if_else(pc.is_in(texts, pa.array(sorted(nulls), pa.string())), None, texts).cast(kind)
 
     def _check_quotes(self, lines: pa.Array) -> None:
         """Raises ValueError where a quoted value does not end: Arrow's reader would end it with the line, or later."""
@@ -100,8 +135,21 @@ class CsvFormat(MessageFormat):
         texts = [self._texts(name, column) for name, column in zip(data.schema.names, data.columns, strict=True)]
         return pc.binary_join_element_wise(*texts, self._delimiter).cast(pa.large_binary())
 
+    def _joined(self, name: str, column: pa.Array) -> pa.Array:
+        """The elements of each list one after the other."""
+        parts = retyped(column, pa.list_(pa.string()), self._element_texts)
+        elements = parts.flatten()
+        inside = pc.fill_null(pc.match_substring(elements, self._element_delimiter), False)
+        if pc.any(inside).as_py():
+            value = elements.filter(inside)[0].as_py()
+            raise ValueError(f"column {name!r}: {value!r} has {self._element_delimiter!r} in it, which ends an element")
+        return pc.binary_join(parts, self._element_delimiter)
+
+    def _element_texts(self, values: pa.Array, kind: pa.DataType) -> pa.Array:
+        return values.cast(kind).fill_null(self._null_text)
+
     def _texts(self, name: str, column: pa.Array) -> pa.Array:
-        texts = column.cast(pa.string())
+        texts = self._joined(name, column) if is_list(column.type) else column.cast(pa.string())
         special = [self._delimiter, "\r", "\n", *filter(None, (self._quote, self._escape))]
         needs = pc.match_substring_regex(texts, "[" + "".join(map(re.escape, special)) + "]")
         needs = pc.or_(needs, pc.equal(texts, self._null_text))
@@ -116,6 +164,10 @@ class CsvFormat(MessageFormat):
         within = pc.replace_substring(within, self._quote, self._quote * 2)
         quoted = pc.binary_join_element_wise(self._quote, within, self._quote, "")
         return pc.if_else(needs, quoted, texts).fill_null(self._null_text)
+
+
+def _read_type(kind: pa.DataType) -> pa.DataType:
+    return pa.string() if is_list(kind) else kind
 
 
 def check_decimals(data: pa.RecordBatch | pa.Table) -> None:

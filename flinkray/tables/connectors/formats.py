@@ -131,6 +131,7 @@ def _csv(options: ConnectorOptions, prefix: str, columns: Sequence[TableColumn])
         quote=quote,
         escape=options.text(f"{prefix}escape-character") or None,
         null_text=options.text(f"{prefix}null-literal"),
+        element_delimiter=options.text(f"{prefix}array-element-delimiter", ";"),
     )
 
 

@@ -137,6 +137,25 @@ def test_a_decimal_of_csv_has_no_more_digits_than_its_type() -> None:
         lines.decode(pa.array([b"12345"], pa.large_binary()))
 
 
+def test_lists_of_csv_have_a_delimiter_between_elements() -> None:
+    schema = {"a": list[int], "t": list[str], "at": list[datetime.date]}
+    rows = [
+        {"a": [1, None, -3], "t": ["x", "", "y,z"], "at": [datetime.date(2024, 2, 29)]},
+        {"a": None, "t": [], "at": None},
+    ]
+    for lines, wanted in (
+        (CsvFormat(schema), [b'1;;-3,"x;;y,z",2024-02-29', b',"",']),
+        (CsvFormat(schema, "|", null_text="-", element_delimiter="+ "), [b"1+ -+ -3|x+ + y,z|2024-02-29", b"-||-"]),
+    ):
+        written = lines.encode(pa.RecordBatch.from_pylist(rows, schema=lines.record_type.schema))
+        assert written.to_pylist() == wanted
+        assert lines.decode(written).to_pylist() == rows
+    with pytest.raises(ValueError, match="'x;y' has ';' in it, which ends an element"):
+        CsvFormat({"t": list[str]}).encode(pa.record_batch({"t": [["x;y"]]}))
+    with pytest.raises(ValueError, match="'x'"):
+        CsvFormat({"a": list[int]}).decode(messages(b"1;x"))
+
+
 BAD: dict[str, tuple[MessageFormat, list[bytes], list[bytes]]] = {
     "json": (
         JsonFormat({"i": int, "t": str}),
@@ -209,7 +228,9 @@ def test_what_cannot_be_written_names_column_and_value() -> None:
         AvroFormat(AVRO).encode(pa.record_batch({"i": ["x"], "t": ["x"]}))
 
 
-@pytest.mark.parametrize("given", [{"delimiter": ";;"}, {"quote": "\n"}, {"escape": "ä"}, {"schema": {"a": list[int]}}])
+@pytest.mark.parametrize(
+    "given", [{"delimiter": ";;"}, {"quote": "\n"}, {"escape": "ä"}, {"schema": {"a": list[list[int]]}}]
+)
 def test_csv_that_cannot_be_is_refused(given: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"one ASCII character|no values of list"):
         CsvFormat(**{"schema": {"a": int}, **given})
