@@ -179,9 +179,9 @@ def _filled(
         return before
     texts = messages.to_pylist()
     for place, (name, then, now) in enumerate(zip(names, old.flatten(), data.flatten(), strict=True)):
-        named = may_have_null & np.asarray(
-            pc.match_substring_regex(messages, rf'"{re.escape(name)}"\s*:\s*null'.encode())
-        )
+        # A name may be written with escapes, in many ways: messages that have any are looked at.
+        written = rf'"{re.escape(name)}"\s*:\s*null|\\'.encode()
+        named = may_have_null & np.asarray(pc.match_substring_regex(messages, written))
         asked = is_update & named[of_message] & np.asarray(then.is_null()) & np.asarray(now.is_valid())
         if asked.any():
             was_null = asked.copy()

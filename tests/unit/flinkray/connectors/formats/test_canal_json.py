@@ -84,6 +84,23 @@ def test_a_message_gives_its_rows_and_kinds_whatever_is_beside_it(name: str, dra
     ]
 
 
+def test_what_was_null_is_found_however_the_name_of_its_column_is_written() -> None:
+    now = {"größe": "L", 'a"b': "q", "x\\y": "w"}
+    for message_format, kind in (
+        (CanalJsonFormat(dict.fromkeys(now, str)), list),
+        (MaxwellJsonFormat(dict.fromkeys(now, str)), None),
+    ):
+        for name in now:
+            old = {name: None}
+            content = (
+                {"data": [now], "old": [old], "type": "UPDATE"} if kind else {"data": now, "old": old, "type": "update"}
+            )
+            for is_ascii in (False, True):
+                message = json.dumps(content, ensure_ascii=is_ascii).encode()
+                found = message_format.decode_changes(pa.array([message], pa.large_binary()))
+                assert found.data.to_pylist() == [{**now, **old}, now], (message_format, name)
+
+
 def test_goldengate_has_the_rows_of_debezium_under_other_letters() -> None:
     ogg = OggJsonFormat({"i": int})
     messages = [
