@@ -20,7 +20,7 @@ from actors.protocol.resources import ClusterOverview
 from flinkray.config.configuration import Configuration
 from flinkray.config.options import ALLOW_NON_RESTORED_STATE, ATTACHED, PARALLELISM, SAVEPOINT_PATH
 from flinkray.config.python_options import PYTHON_ARCHIVES, PYTHON_FILES, PYTHON_REQUIREMENTS
-from flinkray.errors import FlinkrayError, MissingDependencyError
+from flinkray.errors import ConfigurationError, FlinkrayError, MissingDependencyError
 from flinkray.execution import JobClient
 from flinkray.streams.environment import JobListener
 
@@ -287,11 +287,15 @@ def metrics() -> None:
     "--output", type=click.Path(file_okay=False, path_type=Path), required=True, help="The directory to write them to."
 )
 @AS_JSON
+@speaks_plainly
 def write_dashboard(output: Path, as_json: bool) -> None:
     """Write a dashboard for Grafana, and alert rules for Prometheus."""
     from flinkray.metrics.grafana import write
 
-    shown, rules = write(output)
+    try:
+        shown, rules = write(output)
+    except OSError as error:
+        raise ConfigurationError(f"nothing can be written to --output {str(output)!r}: {error.strerror}") from error
     if as_json:
         print_json({"dashboard": str(shown), "rules": str(rules)})
     else:

@@ -68,6 +68,9 @@ class PlanNode(Struct, frozen=True, kw_only=True):
     optimizer_properties: dict[str, Any]
     inputs: list[PlanInput] | UnsetType = UNSET
     """Left out of sources."""
+    job_vertex_id: str | UnsetType = UNSET
+    """The same as `id`, in plans of jobs that nobody has submitted: without it Flink's dashboard takes a vertex there
+    for one that is yet to be made, and does not show its operators."""
 
 
 class Plan(Struct, frozen=True, kw_only=True):

@@ -7,6 +7,7 @@ import html
 from collections import Counter
 
 from msgspec import UNSET
+from msgspec.structs import replace
 
 from actors.protocol.client_requests import JobOverview
 from actors.protocol.control_messages import JobDetails, VertexDetails
@@ -119,7 +120,10 @@ def planned(graph: ExecutionGraph, *, is_batch: bool) -> shapes.JobPlan:
     """The plan of a job that nobody has submitted."""
     vertices = tuple(VertexDetails.of(vertex) for vertex in graph.job_vertices.values())
     description = JobDescription(is_batch=is_batch)
-    return plan(JobDetails(graph.job_id, graph.name, JobStatus.INITIALIZING, (), vertices, description=description))
+    job = JobDetails(graph.job_id, graph.name, JobStatus.INITIALIZING, (), vertices, description=description)
+    found = _plan(job)
+    nodes = [replace(node, job_vertex_id=node.id) for node in found.nodes]
+    return shapes.JobPlan(plan=replace(found, nodes=nodes))
 
 
 def configuration(job: JobDetails) -> shapes.JobConfiguration:

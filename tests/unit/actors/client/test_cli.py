@@ -291,6 +291,8 @@ def test_a_program_is_rendered_as_the_rest_interface_shows_a_jobs_plan(program: 
     assert (plan["name"], plan["type"]) == ("numbers", "STREAMING")
     assert {node["parallelism"] for node in plan["nodes"]} == {3}
     assert "inputs" not in plan["nodes"][0]
+    # Flink's dashboard shows the operators of an uploaded program only where a node has this.
+    assert all(node["job_vertex_id"] == node["id"] for node in plan["nodes"])
     wrong = CliRunner().invoke(main, ["render", "--json", "--graph", "stream", program])
     assert (wrong.exit_code, "--json prints the job graph" in wrong.output) == (2, True)
 
@@ -298,6 +300,9 @@ def test_a_program_is_rendered_as_the_rest_interface_shows_a_jobs_plan(program: 
 def test_files_and_servers_are_json_too(tmp_path: Path) -> None:
     written = json_of("metrics", "grafana", "--output", str(tmp_path))
     assert {name: Path(path).exists() for name, path in written.items()} == {"dashboard": True, "rules": True}
+    (tmp_path / "file").touch()
+    refused = CliRunner().invoke(main, ["metrics", "grafana", "--json", "--output", str(tmp_path / "file" / "below")])
+    assert (refused.exit_code, "ConfigurationError: nothing can be written to --output" in refused.output) == (1, True)
     assert CliRunner().invoke(main, ["sql", "--json"]).exit_code == 2
 
 
