@@ -1,4 +1,8 @@
-"""What changes something: it is begun by one request, and looked after with another one, by its id."""
+"""What changes something: it is begun by one request, and looked after with another one, by its id.
+
+As in Flink, a request with a field that it does not have is refused: some have `target-directory` and others
+`targetDirectory`, and what is ignored would be done, but not as it was asked for.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +21,7 @@ class Triggered(Struct, frozen=True, kw_only=True, rename="kebab"):
     request_id: str
 
 
-class SavepointRequest(Struct, frozen=True, kw_only=True, rename="kebab"):
+class SavepointRequest(Struct, frozen=True, kw_only=True, rename="kebab", forbid_unknown_fields=True):
     """Take a savepoint."""
 
     target_directory: str | None = None
@@ -30,7 +34,7 @@ class SavepointRequest(Struct, frozen=True, kw_only=True, rename="kebab"):
     """32 hex digits of one's own, so that the request can be repeated without a second savepoint."""
 
 
-class StopRequest(Struct, frozen=True, kw_only=True, rename="camel"):
+class StopRequest(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
     """Stop a job with a savepoint."""
 
     target_directory: str | None = None
@@ -40,7 +44,7 @@ class StopRequest(Struct, frozen=True, kw_only=True, rename="camel"):
     trigger_id: str | None = None
 
 
-class CheckpointRequest(Struct, frozen=True, kw_only=True, rename="camel"):
+class CheckpointRequest(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
     """Take the next periodic checkpoint now."""
 
     checkpoint_type: str | None = None
@@ -48,7 +52,7 @@ class CheckpointRequest(Struct, frozen=True, kw_only=True, rename="camel"):
     trigger_id: str | None = None
 
 
-class DisposalRequest(Struct, frozen=True, kw_only=True, rename="kebab"):
+class DisposalRequest(Struct, frozen=True, kw_only=True, rename="kebab", forbid_unknown_fields=True):
     """Delete a savepoint."""
 
     savepoint_path: str

@@ -36,7 +36,7 @@ class UploadedFile(Struct, frozen=True, kw_only=True):
     status: str = "success"
 
 
-class ProgramRequest(Struct, frozen=True, kw_only=True, rename="camel"):
+class ProgramRequest(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
     """How a program is to be run, or its graph made. What is not here may be in the query, under Flink's names."""
 
     entry_class: str | None = None

@@ -78,11 +78,13 @@ class NoSuchRoute(Exception):
 
 
 def find(method: str, path: str) -> tuple[Route, Mapping[str, str]]:
-    """The route of a request, and what varies in its path. As with Flink, all is served below /v1 as well.
+    """The route of a request, and what varies in its path. As with Flink, all is served below /v1 as well, and slashes
+    at both ends do not count: clients put them between the server's address and a path.
 
     Raises:
         NoSuchRoute
     """
+    path = f"/{path.strip('/')}"
     path = path.removeprefix("/v1") if path.startswith("/v1/") else path
     given = path.split("/")
     matches = [(route, found) for route in _of_length(len(given)) if (found := route.match(given)) is not None]

@@ -34,7 +34,7 @@ class OperationHandlers:
 
     def cancel(self, call: Call) -> shapes.Nothing:
         mode = (call.list_in_query("mode") or ["cancel"])[-1]
-        if mode != "cancel":
+        if mode.lower() != "cancel":
             raise Refusal(400, f"mode {mode!r} is not there: it is `cancel`; POST to /jobs/<id>/stop stops a job")
         return self._cancel(call.job_id())
 

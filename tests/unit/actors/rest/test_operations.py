@@ -61,3 +61,14 @@ def test_what_clients_send_as_null_counts_as_left_out() -> None:
     handlers(job(), sent).stop(Call({"jobid": JOB}, body=stop))
     handlers(job(), sent).trigger_savepoint(Call({"jobid": JOB}, body=save))
     assert [request.stop for request in sent] == [StopMode.SUSPEND, StopMode.GO_ON]
+
+
+def test_the_mode_in_which_a_job_is_cancelled_is_in_any_case() -> None:
+    cancelled: list[str] = []
+    masters: Any = SimpleNamespace(details=lambda *_, **__: job(), cancel=cancelled.append)
+    operations = OperationHandlers(masters, SimpleNamespace())  # type: ignore[arg-type]
+    for mode in ("cancel", "CANCEL"):
+        operations.cancel(Call({"jobid": JOB}, {"mode": [mode]}))
+    assert cancelled == [JOB] * 2
+    with pytest.raises(Refusal, match="mode 'stop'"):
+        operations.cancel(Call({"jobid": JOB}, {"mode": ["stop"]}))

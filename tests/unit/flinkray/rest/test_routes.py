@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 
+import msgspec
 import pytest
 
 from flinkray.rest.openapi import openapi
@@ -17,6 +18,8 @@ from flinkray.rest.routes import ROUTES, NoSuchRoute, find, table
         ("/jobs/overview", "jobs_overview", {}),
         ("/jobs/ab", "job", {"jobid": "ab"}),
         ("/v1/jobs/ab", "job", {"jobid": "ab"}),
+        # As clients send it that know the server's address with a slash at its end, or a path with one.
+        ("//v1/jobs/ab/", "job", {"jobid": "ab"}),
         ("/jobs/ab/checkpoints/config", "checkpoint_configuration", {"jobid": "ab"}),
         ("/jobs/ab/checkpoints/cd", "triggered_checkpoint", {"jobid": "ab", "triggerid": "cd"}),
         ("/jobs/ab/vertices/v/subtasks/metrics", "subtasks_metrics", {"jobid": "ab", "vertexid": "v"}),
@@ -28,7 +31,7 @@ def test_what_is_named_comes_before_what_varies(path: str, handler: str, paramet
     assert (route.handler, found) == (handler, parameters)
 
 
-@pytest.mark.parametrize("path", ["", "/", "/jobs/", "/jobs/ab/", "/v1", "/v2/jobs", "//jobs", "/jobs/ab/nothing"])
+@pytest.mark.parametrize("path", ["", "/", "//", "/v1", "/v2/jobs", "/jobs//ab", "/jobs/ab/nothing"])
 def test_other_paths_are_not_served(path: str) -> None:
     with pytest.raises(NoSuchRoute) as refused:
         find("GET", path)
@@ -39,6 +42,12 @@ def test_another_method_is_told_which_there_are() -> None:
     with pytest.raises(NoSuchRoute) as refused:
         find("PUT", "/jobs/ab")
     assert refused.value.methods == {"GET", "PATCH"}
+
+
+def test_a_request_with_a_field_that_it_does_not_have_is_refused_and_not_carried_out_without_it() -> None:
+    for body in {route.body for route in ROUTES if route.body is not None}:
+        with pytest.raises(msgspec.ValidationError, match="unknown field"):
+            msgspec.json.decode(b'{"target_directory": "/x"}', type=body)
 
 
 def test_no_two_routes_are_the_same() -> None:
