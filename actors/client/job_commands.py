@@ -127,7 +127,7 @@ def list_checkpoints(cluster: str | None, as_json: bool, job: str) -> None:
     """List the last checkpoints and savepoints of the job JOB, newest first."""
     client = sessions.job_client(job, cluster)
     if as_json:
-        print_json(checkpoints.checkpoints(client.checkpoint_report()))
+        print_json(checkpoints.checkpoints(client.checkpoint_report(), client.details().parallelisms))
     else:
         print_lines(checkpoint_lines(client.checkpoints()))
 

@@ -51,9 +51,10 @@ class RateHistory:
         elapsed = now - known.at_ms
         if elapsed < SHORTEST_MS:
             return
-        # A second has no more than a thousand milliseconds, whatever delays the reports had.
+        # A second has from none to a thousand milliseconds, whatever delays the reports had: busy is what is left of
+        # the time of a task, whose parts are not read at exactly the same moment.
         changes = zip(known.counters, counters, _MOST, strict=True)
-        rates = [min((after - before) * 1000 / elapsed, most) for before, after, most in changes]
+        rates = [max(0.0, min((after - before) * 1000 / elapsed, most)) for before, after, most in changes]
         watermark = math.nan if metrics.watermark is None else float(metrics.watermark)
         known.samples.extend((now, watermark, metrics.input_queue, metrics.output_queue, *rates))
         del known.samples[: max(0, len(known.samples) - self._size)]

@@ -142,6 +142,11 @@ class JobDetails(Struct, frozen=True):
         return self.status_times[-1][1] - self.status_times[0][1] if self.status_times else 0
 
     @property
+    def parallelisms(self) -> dict[str, int]:
+        """Vertex -> its parallelism."""
+        return {vertex.vertex_id: vertex.parallelism for vertex in self.vertices}
+
+    @property
     def summary(self) -> JobSummary:
         counts = Counter(subtask.state for vertex in self.vertices for subtask in vertex.subtasks)
         return JobSummary(dict(counts), self.description.is_batch, self.status_times, self.slot_wait)

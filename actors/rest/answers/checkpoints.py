@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -25,7 +27,13 @@ _NO_INTERVAL = 2**63 - 1
 """Flink's interval of a job without checkpoints."""
 
 
-def checkpoints(report: CheckpointReport) -> shapes.Checkpoints:
+def checkpoints(report: CheckpointReport, vertices: Mapping[str, int]) -> shapes.Checkpoints:
+    """
+    Args:
+        vertices: all of the job -> their parallelism. As in Flink, a vertex that had finished before a checkpoint
+            counts as one that has acknowledged it, with nothing to save.
+    """
+    report = _with_ended(report, vertices)
     overview, written = report.overview, _written(report.vertices)
     counts = overview.counts
     nothing = statistics(())
@@ -56,25 +64,32 @@ def checkpoints(report: CheckpointReport) -> shapes.Checkpoints:
 
 
 def checkpoint(report: CheckpointReport, checkpoint_id: int, vertices: Mapping[str, int]) -> shapes.Checkpoint | None:
-    """One checkpoint with its vertices; None: it is not, or no longer, known.
+    """One checkpoint with all vertices, as Flink's dashboard takes each to be there; None: it is not known (any more).
 
     Args:
-        vertices: all of the job -> their parallelism. What has finished before the checkpoint is shown with nothing to
-            save, as in Flink, whose dashboard takes each vertex to be there.
+        vertices: as for `checkpoints`.
     """
+    report = _with_ended(report, vertices)
     entry = _entry(report, checkpoint_id)
     if entry is None:
         return None
     parts = {each.vertex_id: each for each in report.vertices if each.checkpoint_id == checkpoint_id}
     tasks = {
-        name: _vertex(entry, parts[name]) if name in parts else _finished(entry, name, parallelism)
+        name: _vertex(entry, parts.get(name) or _ended_part(entry, name, parallelism))
         for name, parallelism in vertices.items()
     }
     return _checkpoint(entry, _written(report.vertices), tasks)
 
 
-def vertex(report: CheckpointReport, checkpoint_id: int, vertex_id: str) -> shapes.VertexCheckpointDetails | None:
-    """One checkpoint by the subtasks of a vertex; None: the vertex takes no part in it, or it is not known."""
+def vertex(
+    report: CheckpointReport, checkpoint_id: int, vertex_id: str, vertices: Mapping[str, int]
+) -> shapes.VertexCheckpointDetails | None:
+    """One checkpoint by the subtasks of a vertex; None: it is not known (any more).
+
+    Args:
+        vertices: as for `checkpoints`.
+    """
+    report = _with_ended(report, vertices)
     entry = _entry(report, checkpoint_id)
     found = (e for e in report.vertices if e.checkpoint_id == checkpoint_id and e.vertex_id == vertex_id)
     part = next(found, None)
@@ -118,6 +133,42 @@ def _entry(report: CheckpointReport, checkpoint_id: int) -> CheckpointStatistics
     latest = (overview.latest_completed, overview.latest_savepoint, overview.latest_failed)
     known = (*overview.history, *(each for each in latest if each is not None))
     return next((each for each in known if each.checkpoint_id == checkpoint_id), None)
+
+
+def _with_ended(report: CheckpointReport, vertices: Mapping[str, int]) -> CheckpointReport:
+    """With the parts of vertices that had finished before a checkpoint, in those of which the parts are known."""
+    known: dict[int, set[str]] = {}
+    for part in report.vertices:
+        known.setdefault(part.checkpoint_id, set()).add(part.vertex_id)
+    ended: list[VertexCheckpoint] = []
+
+    def completed(entry: CheckpointStatistics) -> CheckpointStatistics:
+        absent = vertices.keys() - known.get(entry.checkpoint_id, vertices.keys())
+        ended.extend(_ended_part(entry, name, vertices[name]) for name in absent)
+        more = sum(vertices[name] for name in absent)
+        return dataclasses.replace(entry, subtasks=entry.subtasks + more, acknowledged=entry.acknowledged + more)
+
+    def completed_latest(entry: CheckpointStatistics | None) -> CheckpointStatistics | None:
+        return None if entry is None else completed(entry)
+
+    overview = report.overview
+    completed_overview = dataclasses.replace(
+        overview,
+        history=tuple(map(completed, overview.history)),
+        latest_completed=completed_latest(overview.latest_completed),
+        latest_savepoint=completed_latest(overview.latest_savepoint),
+        latest_failed=completed_latest(overview.latest_failed),
+    )
+    # Most of the latest ones are in the history as well.
+    parts = {(part.checkpoint_id, part.vertex_id): part for part in (*report.vertices, *ended)}
+    return structs.replace(report, overview=completed_overview, vertices=tuple(parts.values()))
+
+
+def _ended_part(entry: CheckpointStatistics, vertex_id: str, parallelism: int) -> VertexCheckpoint:
+    """Of a vertex that had finished: it has nothing to save, and acknowledges when it is asked to."""
+    rows = (SubtaskCheckpoint(index, entry.triggered_ms, 0, 0, 0, 0, 0, 0, 0) for index in range(parallelism))
+    figures = array("d", (figure for row in rows for figure in row)).tobytes()
+    return VertexCheckpoint(entry.checkpoint_id, vertex_id, parallelism, figures)
 
 
 def _written(vertices: Iterable[VertexCheckpoint]) -> dict[int, tuple[int, int]]:
@@ -208,11 +259,6 @@ def _vertex(entry: CheckpointStatistics, part: VertexCheckpoint) -> shapes.Verte
         num_subtasks=part.subtasks,
         num_acknowledged_subtasks=len(rows),
     )
-
-
-def _finished(entry: CheckpointStatistics, vertex_id: str, parallelism: int) -> shapes.VertexCheckpoint:
-    nothing = _vertex(entry, VertexCheckpoint(entry.checkpoint_id, vertex_id, 0))
-    return structs.replace(nothing, num_subtasks=parallelism, num_acknowledged_subtasks=parallelism)
 
 
 def _summary(entry: CheckpointStatistics, rows: Sequence[SubtaskCheckpoint]) -> shapes.SubtasksSummary:

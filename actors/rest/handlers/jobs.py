@@ -76,14 +76,13 @@ class JobHandlers:
     # -- checkpoints ---------------------------------------------------------------------------------------------
 
     def checkpoints(self, call: Call) -> checkpoint_shapes.Checkpoints:
-        return checkpoints.checkpoints(self._masters.checkpoints(call.job_id()))
+        return checkpoints.checkpoints(self._masters.checkpoints(call.job_id()), self._details(call).parallelisms)
 
     def checkpoint_configuration(self, call: Call) -> checkpoint_shapes.CheckpointConfiguration:
         return checkpoints.configuration(self._details(call).description.checkpoints)
 
     def checkpoint(self, call: Call) -> checkpoint_shapes.Checkpoint:
-        number = call.number("checkpointid")
-        vertices = {vertex.vertex_id: vertex.parallelism for vertex in self._details(call).vertices}
+        number, vertices = call.number("checkpointid"), self._details(call).parallelisms
         found = checkpoints.checkpoint(self._masters.checkpoints(call.job_id()), number, vertices)
         if found is None:
             raise _unknown_checkpoint(number)
@@ -91,9 +90,10 @@ class JobHandlers:
 
     def checkpoint_of_vertex(self, call: Call) -> checkpoint_shapes.VertexCheckpointDetails:
         number, vertex = call.number("checkpointid"), call.id_of("vertexid")
-        found = checkpoints.vertex(self._masters.checkpoints(call.job_id()), number, vertex)
+        report, vertices = self._masters.checkpoints(call.job_id()), self._details(call).parallelisms
+        found = checkpoints.vertex(report, number, vertex, vertices)
         if found is None:
-            raise _unknown_checkpoint(number, f", or vertex {vertex!r} takes no part in it")
+            raise _unknown_checkpoint(number, f", or there is no vertex {vertex!r}")
         return found
 
     def _details(self, call: Call) -> JobDetails:

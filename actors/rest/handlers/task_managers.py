@@ -16,6 +16,7 @@ from actors.rest.handlers.jobs import aggregates_of
 from flinkray.rest import task_managers as shapes
 from flinkray.rest.cluster import ThreadDump
 from flinkray.rest.metrics import AggregatedMetric, Metric
+from graphs.states import ExecutionState
 
 _SLOT = re.compile(r"(?P<executor>.+)/slot-(?P<index>\d+)\.\d+")
 """The address of a slot: that of its TaskExecutor, its index, and how many were started before."""
@@ -70,7 +71,7 @@ class TaskManagerHandlers:
         for job in self._masters.all_details():
             for subtask in (each for vertex in job.vertices for each in vertex.subtasks):
                 slot = _SLOT.fullmatch(subtask.slot or "")
-                if slot is not None:
+                if slot is not None and not ExecutionState[subtask.state].is_terminal:
                     found.setdefault(slot["executor"], Counter())[int(slot["index"])] += 1
         return found
 

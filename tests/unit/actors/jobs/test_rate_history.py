@@ -22,11 +22,13 @@ def test_rates_are_of_a_second_between_two_reports() -> None:
     assert history.latest(SUBTASK, FIRST) == TaskRates(records_in=10.0, busy_ms=100.0, idle_ms=900.0)
 
 
-def test_a_second_has_no_more_than_its_milliseconds() -> None:
+def test_a_second_has_no_more_than_its_milliseconds_and_not_less_than_none() -> None:
     history = RateHistory()
     history.report(SUBTASK, FIRST, TaskMetrics(), 0)
     history.report(SUBTASK, FIRST, TaskMetrics(busy_ms=1_500, records_in=3_000), 1_000)
     assert history.latest(SUBTASK, FIRST) == TaskRates(records_in=3_000.0, busy_ms=1_000.0)
+    history.report(SUBTASK, FIRST, TaskMetrics(busy_ms=1_499.9, records_in=3_000), 2_000)
+    assert history.latest(SUBTASK, FIRST) == TaskRates()
 
 
 def test_a_new_attempt_counts_from_nothing_and_the_history_goes_on() -> None:

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from msgspec import json
+from msgspec.structs import replace
 
+from actors.protocol.client_requests import TaskExecutorDetails
 from actors.protocol.control_messages import JobDetails, SubtaskDetails, VertexDetails
 from actors.protocol.failure_records import FailureRecord, TaskFailure
 from actors.protocol.job_reports import CheckpointReport, TaskRates, VertexCheckpoint
 from actors.protocol.ports import Address
-from actors.protocol.resources import ResourceProfile, SlotWait
+from actors.protocol.resources import AllocationId, ResourceProfile, SlotReport, SlotWait
 from actors.protocol.task_messages import OperatorMetrics, TaskMetrics
 from actors.rest.answers import aggregates, checkpoints, failures, jobs, metrics, states, vertices
 from actors.rest.answers.task_managers import address_of, id_of
+from actors.rest.asking.call import Call
+from actors.rest.handlers.task_managers import TaskManagerHandlers
 from flinkray.errors import CheckpointError, ErrorInfo, InvalidProgramError, NoResourceAvailableError
 from flinkray.execution import JobStatus
 from flinkray.state.checkpoint_statistics import (
@@ -135,7 +140,7 @@ def test_the_place_of_a_checkpoint_hides_who_may_write_there() -> None:
     overview = CheckpointOverview(history=(entry,), latest_completed=entry)
     job = JobDetails(JobId("j"), "job", JobStatus.RUNNING, (), checkpoints=overview)
     assert metrics.of_job(job, 5)["lastCheckpointExternalPath"] == "s3://***@bucket/c"
-    assert "secret" not in repr(checkpoints.checkpoints(CheckpointReport(overview)))
+    assert "secret" not in repr(checkpoints.checkpoints(CheckpointReport(overview), {}))
 
 
 def test_aggregates_are_those_that_are_asked_for() -> None:
@@ -193,13 +198,28 @@ def test_a_job_that_could_not_start_shows_why() -> None:
     assert (entry.timestamp, entry.exception_name) == (2, "InvalidProgramError")
 
 
+def test_a_task_executor_has_those_tasks_that_have_not_ended() -> None:
+    report = SlotReport(0, ResourceProfile(), AllocationId("a"), JobId("j"))
+    executor = TaskExecutorDetails(Address("c/te"), (report,), 0)
+    states_there = ("DEPLOYING", "RUNNING", "CANCELING", "FINISHED", "CANCELED", "FAILED")
+    slot = Address("c/te/slot-0.0")
+    tasks = [replace(subtask(index, state), slot=slot) for index, state in enumerate(states_there)]
+    masters: Any = SimpleNamespace(
+        task_executors=lambda: [executor],
+        machines=lambda _: {},
+        all_details=lambda: [JobDetails(JobId("j"), "job", JobStatus.RUNNING, (), (vertex(*tasks),))],
+    )
+    (shown,) = TaskManagerHandlers(masters).task_managers(Call()).taskmanagers
+    assert shown.assigned_tasks == 3
+
+
 # -- checkpoints -----------------------------------------------------------------------------------------------------
 
 
 def test_a_subtask_that_has_not_acknowledged_is_shown_as_pending() -> None:
     entry = CheckpointStatistics(4, CheckpointKind.CHECKPOINT, CheckpointStatus.IN_PROGRESS, 1_000, 3)
     report = CheckpointReport(CheckpointOverview(history=(entry,)), vertices=(VertexCheckpoint(4, "v", 3),))
-    found = checkpoints.vertex(report, 4, "v")
+    found = checkpoints.vertex(report, 4, "v", {"v": 3})
     assert found is not None
     assert [(each.index, each.class_name) for each in found.subtasks] == [
         (0, "pending"),
@@ -207,19 +227,30 @@ def test_a_subtask_that_has_not_acknowledged_is_shown_as_pending() -> None:
         (2, "pending"),
     ]
     assert (found.status, found.end_to_end_duration, found.latest_ack_timestamp) == ("IN_PROGRESS", -1, -1)
-    assert checkpoints.vertex(report, 4, "w") is None
+    assert checkpoints.vertex(report, 4, "w", {"v": 3}) is None
     assert checkpoints.checkpoint(report, 5, {"v": 3}) is None
 
 
-def test_a_vertex_that_had_finished_is_in_a_checkpoint_with_nothing_to_save() -> None:
+def test_a_vertex_that_had_finished_is_in_all_counts_of_a_checkpoint_with_nothing_to_save() -> None:
     entry = CheckpointStatistics(4, CheckpointKind.CHECKPOINT, CheckpointStatus.IN_PROGRESS, 1_000, 3)
-    report = CheckpointReport(CheckpointOverview(history=(entry,)), vertices=(VertexCheckpoint(4, "v", 3),))
-    found = checkpoints.checkpoint(report, 4, {"ended": 2, "v": 3})
+    long_ago = CheckpointStatistics(1, CheckpointKind.SAVEPOINT, CheckpointStatus.COMPLETED, 10, 5, acknowledged=5)
+    overview = CheckpointOverview(history=(entry,), latest_savepoint=long_ago)
+    report = CheckpointReport(overview, vertices=(VertexCheckpoint(4, "v", 3),))
+    vertices = {"ended": 2, "v": 3}
+
+    found, listed = checkpoints.checkpoint(report, 4, vertices), checkpoints.checkpoints(report, vertices)
     assert found is not None
-    assert [(name, each.num_acknowledged_subtasks, each.num_subtasks) for name, each in found.tasks.items()] == [
-        ("ended", 2, 2),
-        ("v", 0, 3),
-    ]
+    assert listed.latest.savepoint is not None
+    assert [(each.num_acknowledged_subtasks, each.num_subtasks) for each in (found, *listed.history)] == [(2, 5)] * 2
+    assert {name: (each.num_acknowledged_subtasks, each.num_subtasks) for name, each in found.tasks.items()} == {
+        "ended": (2, 2),
+        "v": (0, 3),
+    }
+    assert listed.latest.savepoint.num_subtasks == 5, "of which it is not known any more who took part"
+    part = checkpoints.vertex(report, 4, "ended", vertices)
+    assert part is not None
+    assert [(each.status, each.state_size) for each in part.subtasks] == [("completed", 0)] * 2
+    assert (part.status, part.end_to_end_duration, part.state_size) == ("COMPLETED", 0, 0)
 
 
 def test_a_failed_checkpoint_says_when_and_why() -> None:
