@@ -39,10 +39,6 @@ class AsyncFunction(Function, ABC):
     too, which is where sessions of asyncio clients belong. There is no keyed state.
     """
 
-    def __class_getitem__(cls, _types: Any) -> Any:
-        """The class itself: PyFlink's programs write types in brackets behind it."""
-        return cls
-
     @abstractmethod
     async def async_invoke(self, value: Any, /) -> Iterable[Any]:
         """A list of results: one, several or none. An exception fails the job, unless the call is retried.

@@ -69,6 +69,10 @@ class Accumulator(Protocol):
 class Function:
     """Base of all functions: `open` and `close` are called by the task's thread; override what is needed."""
 
+    def __class_getitem__(cls, _types: Any) -> Any:
+        """The class itself: PyFlink's programs write types in brackets behind it."""
+        return cls
+
     def open(self, runtime_context: RuntimeContext, /) -> None:
         """Called once before the first row."""
 

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from flinkray.batches.batch import Batch
 from flinkray.batches.row_codec import decode
+from flinkray.types.object_type import ObjectType
 from flinkray.types.records import Kind
 from flinkray.types.rows import Row
 
@@ -62,8 +63,12 @@ def java_text(arrow_type: pa.DataType) -> _Text:
         text = _struct_text([java_text(field.type) for field in arrow_type])
     elif types.is_timestamp(arrow_type):
         text = _timestamp_text if arrow_type.tz is None else _instant_text
+    elif types.is_time(arrow_type):
+        text = _time_text
     elif types.is_binary(arrow_type):
         text = _bytes_text
+    elif isinstance(arrow_type, ObjectType):
+        text = _object_text
     else:
         text = str
     return lambda value: "null" if value is None else text(value)
@@ -131,6 +136,15 @@ def _instant_text(value: datetime.datetime) -> str:
     return f"{value:%Y-%m-%dT%H:%M:%S}{fraction.removesuffix('000')}Z"
 
 
-def _bytes_text(value: bytes) -> str:
+def _time_text(value: datetime.time) -> str:
+    """A time of day as java.sql.Time shows it: without the fraction of its seconds."""
+    return f"{value:%H:%M:%S}"
+
+
+def _object_text(value: object) -> str:
+    return _bytes_text(value) if isinstance(value, bytes | bytearray) else str(value)
+
+
+def _bytes_text(value: bytes | bytearray) -> str:
     """Bytes as an array of Java's bytes shows them, which have a sign."""
     return f"[{', '.join(str(byte - 256 if byte > 127 else byte) for byte in value)}]"

@@ -192,10 +192,15 @@ class StateTtlConfigBuilder:
         return self
 
     def cleanup_in_rocksdb_compact_filter(
-        self, query_time_after_num_entries: int, periodic_compaction_time: Duration = _DEFAULT_PERIODIC_COMPACTION_MS
+        self, query_time_after_num_entries: int, periodic_compaction_time: Duration | None = None
     ) -> StateTtlConfigBuilder:
-        """Sets how the rocksdb backend cleans up; the arguments are those of RocksdbCompactionCleanup."""
-        period = to_millis(periodic_compaction_time, "periodic_compaction_time")
+        """Sets how the rocksdb backend cleans up; the arguments are those of RocksdbCompactionCleanup.
+
+        Args:
+            periodic_compaction_time: None: the default.
+        """
+        given = _DEFAULT_PERIODIC_COMPACTION_MS if periodic_compaction_time is None else periodic_compaction_time
+        period = to_millis(given, "periodic_compaction_time")
         self._rocksdb_compaction = RocksdbCompactionCleanup(query_time_after_num_entries, period)
         return self
 

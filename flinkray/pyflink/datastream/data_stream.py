@@ -28,7 +28,7 @@ from flinkray.streams.checks.windows import check_assigner, count_assigner
 from flinkray.streams.connected_streams import BroadcastStream
 from flinkray.streams.settings.data_stream_sink import DataStreamSink
 from flinkray.time.watermarks import WatermarkStrategy
-from flinkray.transformations.operator_factories import OperatorFactory, SinkFactory
+from flinkray.transformations.operator_factories import OperatorFactory, SinkFactory, SourceFactory
 from flinkray.transformations.partitioning import Partitioner
 from flinkray.types.keys import FunctionKey, KeySelector
 from flinkray.types.records import Kind, OutputTag
@@ -63,7 +63,9 @@ class DataStream(datastream.DataStream):
         return cls(stream._environment, stream._transformation, stream._known)
 
     def get_name(self) -> str:
-        return self._operator("get_name").name
+        """As the program named it, also where plans put "Source: " before that."""
+        operator = self._operator("get_name")
+        return operator.name.removeprefix("Source: " if isinstance(operator.factory, SourceFactory) else "")
 
     def get_type(self) -> TypeInformation:
         return type_information(self._known.record_type)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import Any, Protocol
 
 from flinkray.functions import broadcast as broadcast_functions
 from flinkray.functions import interfaces as functions
@@ -85,23 +85,10 @@ __getattr__ = unavailable(
 )
 
 
-class _Context:
-    """Stands for a context in annotations such as `ProcessWindowFunction.Context[TimeWindow]`."""
+class _WindowContext(WindowContext, Protocol):
+    """Stands for the context in annotations such as `ProcessWindowFunction.Context[TimeWindow]`."""
 
-    def __init__(self, protocol: type) -> None:
-        self.protocol = protocol
-
-    def __getitem__(self, _parameters: Any) -> type:
-        return self.protocol
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.protocol, name)
-
-
-class _Bracketed:
-    """`WindowFunction[IN, OUT, KEY, TimeWindow]` is the class itself."""
-
-    def __class_getitem__(cls, _parameters: Any) -> Any:
+    def __class_getitem__(cls, _types: Any) -> Any:
         return cls
 
 
@@ -147,29 +134,27 @@ class BaseBroadcastProcessFunction(broadcast_functions.BaseBroadcastProcessFunct
     ReadOnlyContext = ReadOnlyBroadcastContext
 
 
-class BroadcastProcessFunction(_Bracketed, broadcast_functions.BroadcastProcessFunction, BaseBroadcastProcessFunction):
+class BroadcastProcessFunction(broadcast_functions.BroadcastProcessFunction, BaseBroadcastProcessFunction):
     pass
 
 
-class KeyedBroadcastProcessFunction(
-    _Bracketed, broadcast_functions.KeyedBroadcastProcessFunction, BaseBroadcastProcessFunction
-):
+class KeyedBroadcastProcessFunction(broadcast_functions.KeyedBroadcastProcessFunction, BaseBroadcastProcessFunction):
     Context = KeyedBroadcastContext
     ReadOnlyContext = KeyedReadOnlyBroadcastContext
     OnTimerContext = OnTimerBroadcastContext
 
 
-class ProcessWindowFunction(_Bracketed, functions.ProcessWindowFunction):
-    Context = _Context(WindowContext)
+class ProcessWindowFunction(functions.ProcessWindowFunction):
+    Context = _WindowContext
 
 
-class ProcessAllWindowFunction(_Bracketed, functions.ProcessAllWindowFunction):
-    Context = _Context(WindowContext)
+class ProcessAllWindowFunction(functions.ProcessAllWindowFunction):
+    Context = _WindowContext
 
 
-class WindowFunction(_Bracketed, functions.WindowFunction):
+class WindowFunction(functions.WindowFunction):
     pass
 
 
-class AllWindowFunction(_Bracketed, functions.AllWindowFunction):
+class AllWindowFunction(functions.AllWindowFunction):
     pass

@@ -12,6 +12,7 @@ from flinkray.pyflink.table.catalog import NO_MODELS, Catalog, CatalogDescriptor
 from flinkray.pyflink.table.environment_settings import EnvironmentSettings
 from flinkray.pyflink.table.explain_detail import ExplainDetail
 from flinkray.pyflink.table.table_config import TableConfig
+from flinkray.pyflink.table.table_result import TableResult
 from flinkray.pyflink.unavailable import refused
 from flinkray.streams import data_stream, table_environment
 from flinkray.tables import catalog as catalogs
@@ -36,6 +37,8 @@ _KIND = "op"
 
 class TableEnvironment(table_environment.StreamTableEnvironment):
     """flinkray's, by PyFlink's names. Made with `TableEnvironment.create(settings)`."""
+
+    _result_type = TableResult
 
     def __init__(self, environment: StreamExecutionEnvironment, settings: Any = None) -> None:
         super().__init__(environment)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import uuid
 from collections.abc import Sequence
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from msgspec.structs import replace
 
@@ -87,6 +87,8 @@ _DETAILS = frozenset([_GRAPH, _CHANGES, _ADVICE])
 class StatementEnvironment:
     """Catalogs, and statements over them."""
 
+    _result_type: ClassVar[type[TableResult]] = TableResult
+
     def __init__(self, runner: Runner) -> None:
         self.catalog = Catalog()
         self._runner = runner
@@ -154,7 +156,7 @@ class StatementEnvironment:
         return changed
 
     def _result(self, answer: Answer) -> TableResult:
-        return TableResult(answer.row_type, answer)
+        return self._result_type(answer.row_type, answer)
 
     def _load_function(self, name: str, implementation: str) -> UserFunction:
         """The function that `module.name` is, or with `udf` made of."""
@@ -199,7 +201,7 @@ class StatementEnvironment:
         )
         client = self._runner._submit_alone([sink], "collect")
         configuration = self._runner.configuration
-        return TableResult(
+        return self._result_type(
             plan.row_type,
             CollectedRows(client, client.collected(collect_id)),
             client,
@@ -250,7 +252,7 @@ class StatementEnvironment:
             names = [f"{name}_{number}" for number, name in enumerate(names, 1)]
         columns = row_type(names, [BIGINT] * len(names))
         answer = Answer(columns, ((-1,) * len(names),), ResultKind.SUCCESS_WITH_CONTENT, PrintStyle.RAW)
-        result = TableResult(columns, answer, client)
+        result = self._result_type(columns, answer, client)
         if self._runner.configuration.get(DML_SYNC):
             result.wait()
         return result

@@ -10,6 +10,7 @@ import pkgutil
 import re
 from typing import Any
 
+import cloudpickle
 import pytest
 
 import flinkray
@@ -22,6 +23,7 @@ from flinkray.pyflink.common import (
     Configuration,
     Duration,
     Instant,
+    JobClient,
     SimpleStringSchema,
     Time,
     TimestampAssigner,
@@ -30,6 +32,7 @@ from flinkray.pyflink.common import (
 )
 from flinkray.pyflink.datastream import (
     KeyedProcessFunction,
+    MapFunction,
     ProcessWindowFunction,
     SlotSharingGroup,
     TimeWindow,
@@ -40,6 +43,7 @@ from flinkray.pyflink.datastream import StreamExecutionEnvironment as PyFlinkEnv
 from flinkray.pyflink.datastream.connectors.file_system import FileSource, StreamFormat
 from flinkray.pyflink.datastream.formats.csv import CsvRowDeserializationSchema, CsvRowSerializationSchema
 from flinkray.pyflink.datastream.formats.json import JsonRowDeserializationSchema, JsonRowSerializationSchema
+from flinkray.pyflink.datastream.functions import ProcessAllWindowFunction
 from flinkray.pyflink.datastream.state import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
@@ -99,6 +103,13 @@ def test_functions_may_be_annotated_as_in_pyflink() -> None:
 
         def on_timer(self, timestamp: int, ctx: KeyedProcessFunction.OnTimerContext) -> Any: ...
 
+    class Mapping(MapFunction[int, str]):  # type: ignore[misc, type-arg]
+        def map(self, value: int) -> str: ...
+
+    for context in (ProcessWindowFunction.Context, ProcessAllWindowFunction.Context[TimeWindow]):
+        Counting.process.__annotations__["context"] = context  # as where annotations are no text
+        assert isinstance(pickle.loads(cloudpickle.dumps(Counting))(), flinkray.ProcessWindowFunction)
+    assert isinstance(Mapping(), flinkray.MapFunction)
     assert isinstance(Counting(), flinkray.ProcessWindowFunction)
     assert isinstance(Applying(), flinkray.WindowFunction)
     assert isinstance(Keyed(), flinkray.KeyedProcessFunction)
@@ -262,6 +273,7 @@ def test_the_type_of_a_stream_is_given_back_as_it_was_declared(pyflink_env: PyFl
         ([{1: "x"}], None, ["{1=x}"]),
         ([frozenset({1})], None, ["frozenset({1})"]),
         ([b"\x01\xff"], None, ["[1, -1]"]),
+        ([datetime.time(12, 30, 0, 123000)], None, ["12:30:00"]),
     ],
 )
 def test_values_are_printed_as_pyflink_prints_them(values: list[Any], declared: Any, lines: list[str]) -> None:
@@ -273,6 +285,11 @@ def test_rows_in_files_are_text_of_java() -> None:
     batch = batch_of(Row(a=1, b=None, c=True, d=2.0))
     assert line_texts(batch) == ["+I[1, null, true, 2.0]"]
     assert printed_texts(batch) == ["+I[1,None,True,2.0]"]
+    pickled = Types.ROW([Types.PICKLED_BYTE_ARRAY(), Types.PICKLED_BYTE_ARRAY()])
+    values = [Row(bytearray(b"\x01\xff"), {1: "x"})]
+    assert line_texts(RowEncoder("op", "1 of 1", record_type(pickled)).encode(values, None)) == [
+        "+I[[1, -1], {1: 'x'}]"
+    ]
 
 
 def test_rows_within_values_come_back_as_rows() -> None:
@@ -350,6 +367,21 @@ def test_only_the_first_operator_of_a_group_brings_what_its_slot_needs(pyflink_e
     assert second._operator("").min_resources == flinkray.ResourceSpec()
     with pytest.raises(InvalidProgramError, match="no 'gpu'"):
         SlotSharingGroup.builder("g").set_external_resource("gpu", 1.0)
+
+
+def test_a_source_has_the_name_that_the_program_gave_it(pyflink_env: PyFlinkEnvironment) -> None:
+    stream = pyflink_env.from_collection([1]).name("numbers")
+    assert (stream.get_name(), stream.map(str).name("Source: x").get_name()) == ("numbers", "Source: x")
+
+
+@pytest.mark.usefixtures("executor")
+def test_the_job_of_a_statement_has_pyflinks_client(pyflink_env: PyFlinkEnvironment) -> None:
+    t_env = StreamTableEnvironment.create(pyflink_env)
+    created = t_env.execute_sql("CREATE TABLE gone (a BIGINT) WITH ('connector' = 'blackhole')")
+    assert created.get_job_client() is None
+    for started in (t_env.execute_sql("INSERT INTO gone SELECT 1"), t_env.execute_sql("SELECT 1")):
+        client = started.get_job_client()
+        assert isinstance(client, JobClient)
 
 
 def test_the_plan_is_json_of_operators_and_how_records_travel(pyflink_env: PyFlinkEnvironment) -> None:

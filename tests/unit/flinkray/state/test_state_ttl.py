@@ -78,6 +78,11 @@ def test_a_disabled_time_to_live_is_not_active() -> None:
     assert ValueStateDescriptor("seen", ttl=config).active_ttl is None
 
 
+def test_no_age_of_compacted_files_means_the_default_one() -> None:
+    config = StateTtlConfig.new_builder("1 h").cleanup_in_rocksdb_compact_filter(17, None).build()
+    assert config == StateTtlConfig.new_builder("1 h").cleanup_in_rocksdb_compact_filter(17).build()
+
+
 def test_numbers_that_cannot_be_are_errors() -> None:
     with pytest.raises(ValueError, match="a time to live must be 1 ms or more, got 0 ms"):
         StateTtlConfig.new_builder(Time.seconds(0)).build()
