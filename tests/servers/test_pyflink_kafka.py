@@ -16,6 +16,8 @@ from flinkray.pyflink.common.serialization import ByteArraySchema, RowFieldExtra
 from flinkray.pyflink.datastream import StreamExecutionEnvironment
 from flinkray.pyflink.datastream.connectors.base import DeliveryGuarantee
 from flinkray.pyflink.datastream.connectors.kafka import (
+    FlinkKafkaConsumer,
+    FlinkKafkaProducer,
     KafkaOffsetsInitializer,
     KafkaRecordSerializationSchema,
     KafkaSink,
@@ -101,6 +103,20 @@ def test_rows_are_written_and_read_by_the_schemas_of_pyflink(
     )
     stream = env.from_source(source, watermark_strategy=WatermarkStrategy.no_watermarks(), source_name="kafka source")
     assert [tuple(row) for row in stream.execute_and_collect()] == ROWS
+
+
+def test_functions_of_older_programs_read_and_write(kafka: KafkaBroker, env: StreamExecutionEnvironment) -> None:
+    topic, other = kafka.create_topic(), kafka.create_topic()
+    kafka.write(topic, [b"a", b"b", b"c"])
+    properties = {"bootstrap.servers": kafka.servers, "group.id": "test_group_2", "auto.offset.reset": "earliest"}
+    consumer = FlinkKafkaConsumer(topic, SimpleStringSchema(), properties)
+    words = env.add_source(consumer).map(str.upper, output_type=Types.STRING())
+    words.add_sink(FlinkKafkaProducer(other, SimpleStringSchema(), {"bootstrap.servers": kafka.servers}))
+    client = env.execute_async()
+    try:
+        assert [message.value() for message in kafka.read(other, 3)] == [b"A", b"B", b"C"]
+    finally:
+        client.cancel().result()
 
 
 def test_topics_and_keys_are_made_of_whole_values(kafka: KafkaBroker, env: StreamExecutionEnvironment) -> None:

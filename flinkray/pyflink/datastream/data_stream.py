@@ -17,6 +17,7 @@ from flinkray.functions.interfaces import KeyedProcessFunction
 from flinkray.functions.type_hints import record_type
 from flinkray.pyflink.common.typeinfo import TypeInformation, type_information
 from flinkray.pyflink.datastream.accumulation import Accumulation
+from flinkray.pyflink.datastream.connector_functions import StandsForSink
 from flinkray.pyflink.datastream.slot_sharing_group import SlotSharingGroup
 from flinkray.pyflink.texts import printed_texts
 from flinkray.pyflink.unavailable import unavailable
@@ -158,6 +159,8 @@ class DataStream(datastream.DataStream):
     # -- sinks
 
     def add_sink(self, sink_func: Any) -> DataStreamSink:
+        if isinstance(sink_func, StandsForSink):
+            return self.sink_to(sink_func.to_sink())
         return super().add_sink(sink_func)
 
     def print(self, sink_identifier: str | None = None) -> DataStreamSink:

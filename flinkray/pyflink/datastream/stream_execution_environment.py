@@ -16,6 +16,7 @@ from flinkray.pyflink.common.execution_config import ExecutionConfig
 from flinkray.pyflink.common.job_client import JobClient
 from flinkray.pyflink.common.restart_strategy import RestartStrategyConfiguration, restart_strategy_of
 from flinkray.pyflink.datastream.checkpoint_config import CheckpointConfig
+from flinkray.pyflink.datastream.connector_functions import StandsForSource
 from flinkray.pyflink.datastream.data_stream import DataStream, declared
 from flinkray.pyflink.datastream.execution_plan import json_plan, operators_of
 from flinkray.pyflink.datastream.slot_sharing_group import SlotSharingGroup
@@ -76,7 +77,11 @@ class StreamExecutionEnvironment(environment.StreamExecutionEnvironment):
         watermark_strategy: WatermarkStrategy | None = None,
         is_changelog: bool = False,
     ) -> DataStream:
-        """Takes a SourceFunction in Python, or a generator function, as flinkray does (PyFlink takes Java's)."""
+        """Takes what stands for a connector, such as a FlinkKafkaConsumer; a SourceFunction in Python or a generator
+        function as flinkray does (PyFlink takes Java's)."""
+        if isinstance(source_func, StandsForSource):
+            strategy = watermark_strategy or WatermarkStrategy.no_watermarks()
+            return self.from_source(source_func.to_source(), strategy, source_name, type_info)
         source = GeneratorFunctionSource(source_func, declared(type_info), is_changelog)
         stream = self.from_source(source, watermark_strategy or WatermarkStrategy.no_watermarks(), source_name)
         return stream.set_parallelism(1)

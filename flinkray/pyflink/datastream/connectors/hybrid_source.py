@@ -2,13 +2,31 @@
 
 from __future__ import annotations
 
-from flinkray.pyflink.unavailable import unavailable
+from flinkray.connectors.hybrid import source as native
+from flinkray.connectors.source import Source
 
-__all__: list[str] = []
+__all__ = ["HybridSource", "HybridSourceBuilder"]
 
-__getattr__ = unavailable(
-    __name__,
-    "HybridSource HybridSourceBuilder",
-    "one source does not follow another here; read both and unite them with union(), "
-    "or write one Source that reads first this, then that (flinkray.Source)",
-)
+
+class HybridSource:
+    @staticmethod
+    def builder(first_source: Source) -> HybridSourceBuilder:
+        return HybridSourceBuilder(first_source)
+
+
+class HybridSourceBuilder:
+    """Sources that are read one after another; all but the last end."""
+
+    def __init__(self, first_source: Source) -> None:
+        self._sources = [first_source]
+
+    def add_source(self, source: Source) -> HybridSourceBuilder:
+        self._sources.append(source)
+        return self
+
+    def build(self) -> native.HybridSource:
+        """
+        Raises:
+            InvalidProgramError: one that is not the last does not end.
+        """
+        return native.HybridSource(*self._sources)

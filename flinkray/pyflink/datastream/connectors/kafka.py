@@ -19,13 +19,23 @@ from flinkray.connectors.kafka.messages import MessageEncoder
 from flinkray.connectors.kafka.offsets import KafkaOffsets
 from flinkray.errors import InvalidProgramError
 from flinkray.pyflink.common.serialization import DeserializationSchema, SerializationSchema
+from flinkray.pyflink.datastream.connectors.kafka_functions import (
+    FlinkKafkaConsumer,
+    FlinkKafkaConsumerBase,
+    FlinkKafkaProducer,
+    FlinkKafkaProducerBase,
+    Semantic,
+)
 from flinkray.pyflink.datastream.connectors.kafka_properties import client_properties
 from flinkray.pyflink.message_formats import format_of
-from flinkray.pyflink.unavailable import unavailable
 from flinkray.types.records import Kind
 
 __all__ = [
     "DeliveryGuarantee",
+    "FlinkKafkaConsumer",
+    "FlinkKafkaConsumerBase",
+    "FlinkKafkaProducer",
+    "FlinkKafkaProducerBase",
     "KafkaOffsetResetStrategy",
     "KafkaOffsetsInitializer",
     "KafkaRecordSerializationSchema",
@@ -36,14 +46,8 @@ __all__ = [
     "KafkaSourceBuilder",
     "KafkaTopicPartition",
     "KafkaTopicSelector",
+    "Semantic",
 ]
-
-__getattr__ = unavailable(
-    __name__,
-    "FlinkKafkaConsumer FlinkKafkaConsumerBase FlinkKafkaProducer FlinkKafkaProducerBase Semantic",
-    "Flink's connector has these no more; use KafkaSource.builder() with env.from_source, and KafkaSink.builder() with "
-    "sink_to",
-)
 
 
 class KafkaSource:

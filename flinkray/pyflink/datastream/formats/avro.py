@@ -17,8 +17,8 @@ __all__ = ["AvroRowDeserializationSchema", "AvroRowSerializationSchema"]
 __getattr__ = unavailable(
     __name__,
     "AvroSchema GenericRecordAvroTypeInfo AvroInputFormat AvroBulkWriters",
-    "files are Parquet, Arrow, CSV or JSON lines; write Parquet, ParquetBulkWriters.for_row_type(), or read and "
-    "write Avro from Python with fastavro, in a Source and Sink of your own",
+    "records are rows here, and files of them are read and written with flinkray.FileSource and flinkray.FileSink, "
+    "format='avro'",
 )
 
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 import datetime
 import pickle
 import random
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.orc as orc
 import pyarrow.parquet as pq
 import pytest
 
@@ -24,6 +27,7 @@ from flinkray.pyflink.datastream.connectors.file_system import (
     RollingPolicy,
 )
 from flinkray.pyflink.datastream.formats.csv import CsvBulkWriters
+from flinkray.pyflink.datastream.formats.orc import OrcBulkWriters
 from flinkray.pyflink.datastream.formats.parquet import ParquetBulkWriters
 from tests.support.api import FakeSubtaskContext, batch_of
 from tests.support.commits import requests_of
@@ -180,16 +184,19 @@ def test_any_batches_make_the_files_that_line_by_line_writing_makes(tmp_path: Pa
     assert files(tmp_path) == expected
 
 
-def test_bulk_formats_write_columns_of_the_types_that_are_declared(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("writers", "read"), [(ParquetBulkWriters, pq.read_table), (OrcBulkWriters, orc.read_table)])
+def test_bulk_formats_write_columns_of_the_types_that_are_declared(
+    tmp_path: Path, writers: Any, read: Callable[[Path], pa.Table]
+) -> None:
     declared = Types.ROW_NAMED(["n", "word"], [Types.INT(), Types.STRING()])
-    sink = FileSink.for_bulk_format(tmp_path, ParquetBulkWriters.for_row_type(declared)).build()
+    sink = FileSink.for_bulk_format(tmp_path, writers.for_row_type(declared)).build()
     sink = pickle.loads(pickle.dumps(sink))
     writer = sink.create_writer(FakeSubtaskContext())
     writer.write(batch_of(Row(word="a", n=1)))
     commit(sink, writer)
     (file,) = tmp_path.rglob("part-*")
-    assert str(pq.read_schema(file).field("n").type) == "int32"
-    assert pq.read_table(file).to_pylist() == [{"n": 1, "word": "a"}]
+    assert str(read(file).schema.field("n").type) == "int32"
+    assert read(file).to_pylist() == [{"n": 1, "word": "a"}]
     for row, message in (
         (Row(word="a", n=1 << 40), "do not fit"),
         (Row(word="a"), "do not fit the files' columns n: int"),
