@@ -30,7 +30,7 @@ class DataType(TypeInformation):
         return str(self.logical_type)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, DataType) and self.logical_type == other.logical_type
+        return self.logical_type == (other.logical_type if isinstance(other, DataType) else other)
 
     def __hash__(self) -> int:
         return hash(self.logical_type)

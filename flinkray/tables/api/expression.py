@@ -406,8 +406,8 @@ def combined(operator: str, *conditions: Any) -> Expression:
 
 
 def col(name: str) -> Expression:
-    """A column by its name."""
-    return Expression(syntax.Reference(Path((Name(name),))))
+    """A column by its name; `*`, in `select`, is all columns."""
+    return Expression(syntax.Star() if name == "*" else syntax.Reference(Path((Name(name),))))
 
 
 def lit(v: Any, data_type: Any = None) -> Expression:

@@ -372,6 +372,12 @@ def test_a_source_has_the_name_that_the_program_gave_it(pyflink_env: PyFlinkEnvi
     assert (stream.get_name(), stream.map(str).name("Source: x").get_name()) == ("numbers", "Source: x")
 
 
+def test_types_of_a_tables_columns_are_those_of_data_types(pyflink_env: PyFlinkEnvironment) -> None:
+    schema = StreamTableEnvironment.create(pyflink_env).from_elements([(1, "a")], ["n", "s"]).get_schema()
+    assert schema.get_field_data_type("n") == DataTypes.BIGINT()
+    assert DataTypes.STRING() == schema.get_field_data_type("s") != DataTypes.BIGINT() != 8
+
+
 @pytest.mark.usefixtures("executor")
 def test_the_job_of_a_statement_has_pyflinks_client(pyflink_env: PyFlinkEnvironment) -> None:
     t_env = StreamTableEnvironment.create(pyflink_env)

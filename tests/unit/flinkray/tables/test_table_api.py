@@ -295,3 +295,11 @@ def test_a_time_attribute_is_a_plain_time_in_a_table_that_is_made_for_the_rows(t
     pipeline = tables.from_path("clicks").insert_into(TableDescriptor.for_connector("blackhole").build())
     rows = pipeline._insert_planned.plan.table.row_type
     assert [str(each) for each in rows.types][2] == "TIMESTAMP(3)"
+
+
+def test_a_star_is_all_columns_of_a_select(tables: TableEnvironment) -> None:
+    users = tables.from_path("users")
+    assert users.select(col("*")).columns == ["uid", "city"]
+    assert users.select((col("uid") + 1).alias("next"), col("*")).columns == ["next", "uid", "city"]
+    with pytest.raises(SqlError, match="neither in GROUP BY"):
+        users.group_by(col("uid")).select(col("*"))
