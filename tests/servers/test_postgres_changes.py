@@ -224,6 +224,17 @@ def test_a_table_that_is_truncated_is_an_error_unless_that_is_to_be_skipped(
     assert since(postgres, table, truncated="skip") == ["+I(1, 1, 'a')"]
 
 
+def test_names_may_have_any_signs(postgres: PostgresServer) -> None:
+    of = '"Sales.%s"."50% ""off"" {x}"'
+    postgres.execute(f'CREATE SCHEMA "Sales.%s"; CREATE TABLE {of} ("%s" int PRIMARY KEY, "%(a)s\\" text)')
+    postgres.execute(f"INSERT INTO {of} VALUES (1, 'a')")
+    read = source(postgres, of, stop="latest")
+    assert shown(changes(read, 2)) == ["+I(1, 'a')"]
+    postgres.execute(f"INSERT INTO {of} VALUES (2, 'b')")
+    assert since(postgres, of) == ["+I(2, 'b')"]
+    read.drop()
+
+
 def test_partitions_give_the_changes_of_their_table(postgres: PostgresServer) -> None:
     parent = postgres.create_table("(id int, word text, PRIMARY KEY (id)) PARTITION BY RANGE (id)")
     postgres.execute(f"CREATE TABLE {parent}_low PARTITION OF {parent} FOR VALUES FROM (0) TO (10)")

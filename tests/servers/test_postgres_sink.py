@@ -34,6 +34,7 @@ from flinkray.connectors.sink import SinkWriter
 from flinkray.testing import Crash, ScriptedSource
 from tests.servers.test_kafka_source import environment, identity
 from tests.support.api import FakeSubtaskContext
+from tests.support.bad_cases import committed, written
 from tests.support.changelogs import random_changes
 from tests.support.servers.postgres import PASSWORD, PostgresServer, end_sessions
 from tests.support.waiting import eventually
@@ -143,6 +144,68 @@ def test_the_last_row_of_a_key_replaces_those_before_in_the_columns_that_it_has(
 
 
 ADDED, _, UPDATED, DELETED = (kind.value for kind in RowKind)
+
+
+def test_values_that_a_column_would_change_are_refused(postgres: PostgresServer) -> None:
+    noon = datetime.datetime(2024, 2, 29, 12)
+    cases: list[tuple[str, pa.Array, pa.Array, str]] = [
+        ("int", pa.array([2.0]), pa.array([1.5]), "truncated"),
+        ("int", pa.array([Decimal("2.0")]), pa.array([Decimal("1.5")]), "data loss"),
+        ("real", pa.array([float("inf")]), pa.array([1e300]), "a number is too large for it"),
+        ("date", pa.array([noon.replace(hour=0), None]), pa.array([noon]), "a time of day would be lost"),
+        (
+            "date",
+            pa.array([noon.replace(hour=0, tzinfo=datetime.UTC)]),
+            pa.array([noon], pa.timestamp("us", "UTC")),
+            "day",
+        ),
+        ("varchar(2)", pa.array([12]), pa.array([123]), r"too long for type character varying\(2\)"),
+        ("char(2)", pa.array([12]), pa.array([123]), r"too long for type character\(2\)"),
+        ("short", pa.array([12]), pa.array([123]), r"too long for type character varying\(2\)"),
+        ("int[]", pa.array(["{{1,2},{3,4}}"]), pa.array([[[1, 2], [3, 4]]]), "no way from one to the other"),
+        ("boolean", pa.array(["t"]), pa.array([1]), "map the value, or give text"),
+    ]
+    postgres.execute("CREATE DOMAIN short AS varchar(2)")
+    for sql, kept, changed, message in cases:
+        sink = PostgresSink(
+            postgres.uri, postgres.create_table(f"(v {sql})"), delivery_guarantee=DeliveryGuarantee.AT_LEAST_ONCE
+        )
+        written(sink, pa.record_batch({"v": kept}))
+        with pytest.raises((RecordError, InvalidProgramError, PostgresError), match=message):
+            written(sink, pa.record_batch({"v": changed}))
+
+
+def put(sink: PostgresSink, keys: pa.Array, numbers: list[int], kinds: list[int] | None) -> None:
+    rows = pa.record_batch({"k": keys, "n": pa.array(numbers, pa.int32())})
+    done = written if sink.delivery_guarantee is DeliveryGuarantee.AT_LEAST_ONCE else committed
+    done(sink, Batch(rows, kinds=None if kinds is None else pa.array(kinds, pa.int8())))
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_keys_that_only_the_server_finds_equal_are_one(postgres: PostgresServer, way: str) -> None:
+    postgres.execute(
+        "CREATE COLLATION IF NOT EXISTS anycase (provider = icu, locale = 'und-u-ks-level2', deterministic = false)"
+    )
+    cases: dict[str, pa.Array] = {
+        "char(3)": pa.array(["a", "a ", "b"]),
+        "numeric": pa.array(["1.0", "1.00", "2"]),
+        "numeric(5,1)": pa.array([Decimal("1.01"), Decimal("1.02"), Decimal("2.00")]),
+        "timestamp(0)": pa.array([1, 2, 5_000_000], pa.timestamp("us")),
+        "float8": pa.array([0.0, -0.0, 1.0]),
+        "text COLLATE anycase": pa.array(["a", "A", "b"]),
+    }
+    for sql, keys in cases.items():
+        for kinds, there, expected in (
+            (None, [], [2, 3]),
+            ([0, 3, 0], [9], [3]),
+            ([3, 0, 3], [8, 9], [2]),
+        ):
+            table = postgres.create_table(f"(k {sql} PRIMARY KEY, n int)")
+            sink = PostgresSink(postgres.uri, table, key="k", **WAYS[way]).prepare()
+            for row in there:
+                put(sink, keys.slice(row - 7, 1), [row], None)
+            put(sink, keys, [1, 2, 3], kinds)
+            assert sorted(n for _, n in postgres.execute(f"SELECT * FROM {table}")) == expected, (sql, kinds)
 
 
 def changes(rows: Sequence[tuple[int, int | None, int | None]]) -> Batch:

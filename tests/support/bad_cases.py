@@ -121,7 +121,7 @@ def writer_of(sink: Sink) -> Iterator[Any]:
 def written(sink: Sink, rows: Any) -> None:
     """Rows go through a writer and its flush."""
     with writer_of(sink) as writer:
-        writer.write(rows if isinstance(rows, Batch) else as_batch(rows))
+        writer.write(_batch(rows))
         writer.flush(False)
 
 
@@ -131,10 +131,14 @@ def committed(sink: Sink, rows: Any) -> None:
     committer = sink.create_global_committer() if sink.commits_globally else sink.create_committer()
     assert committer is not None
     with contextlib.closing(committer), contextlib.closing(sink.create_writer(WriterContext())) as writer:
-        writer.write(as_batch(rows))
+        writer.write(_batch(rows))
         writer.flush(False)
         requests = requests_of(writer.prepare_commit(1))
         committer.commit(requests)
         for request in requests:
             if request.outcome is CommitOutcome.RETRY_LATER:
                 raise ConnectorError(request.reason)
+
+
+def _batch(rows: Any) -> Batch:
+    return rows if isinstance(rows, Batch) else as_batch(rows)

@@ -38,8 +38,10 @@ connections."""
 _HINTS = {
     "28": "the server refuses user or password (in uri=, PGPASSWORD or a password file)",
     "3D000": "there is no such database; name one in uri=",
-    "42P01": "there is no such table for this user; name it with its schema, as in 'sales.orders'",
+    "42P01": "there is no such table for this user; name it with its schema, as in 'sales.orders', and in "
+    "quotation marks where it has capitals, as in '\"Orders\"'",
     "42703": "there is no such column",
+    "42846": "the server has no way from one type to the other; map the value, or give text",
     "42501": "the user may not do that; GRANT it",
     "40P01": "others change the same rows in another order; key_by the sink's key, so that one subtask has each",
     "55P03": "somebody else has locked the table or its rows; pg_locks and pg_stat_activity say who",

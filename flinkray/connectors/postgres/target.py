@@ -18,6 +18,10 @@ from flinkray.types.rows import RowKind
 
 KIND = "flinkray_kind"
 """The last column of rows of a changelog: what each does."""
+_NUMBER = "flinkray_n"
+_EXACT_KEYS = (16, 17, 20, 21, 23, 25, 1043, 1082)
+"""Types whose values are equal to the server just where Arrow's are: boolean, bytea, integers, text, varchar, date.
+Others round, pad, or have several texts for a value."""
 _NATURAL: dict[pa.DataType, str] = {
     pa.bool_(): "boolean",
     pa.int16(): "smallint",
@@ -46,6 +50,11 @@ class TargetColumn(Struct, frozen=True):
     is_enum: bool
     is_required: bool
     is_generated: bool
+    plain_type: str = ""
+    """The base type without what bounds its values, such as a length: a cast to that cuts nothing off, and the server
+    refuses what is too long when it comes into the column."""
+    collation: str = ""
+    """In SQL, where texts that differ may be equal by it."""
 
 
 class Target(Struct, frozen=True):
@@ -83,7 +92,9 @@ def described(connection: Any, table: str, key: Sequence[str]) -> Target:
     rows = connection.execute(
         """
         SELECT attname, format_type(atttypid, atttypmod), base.oid, base.typelem, base.typcategory, attnotnull,
-            atthasdef OR attidentity <> '', attgenerated <> '' OR attidentity = 'a'
+            atthasdef OR attidentity <> '', attgenerated <> '' OR attidentity = 'a', format_type(base.oid, -1),
+            (SELECT quote_ident(nspname) || '.' || quote_ident(collname) FROM pg_collation JOIN pg_namespace
+                ON pg_namespace.oid = collnamespace WHERE pg_collation.oid = attcollation AND NOT collisdeterministic)
         FROM pg_attribute JOIN pg_type given ON given.oid = atttypid
             JOIN pg_type base ON base.oid = CASE given.typtype WHEN 'd' THEN given.typbasetype ELSE given.oid END
         WHERE attrelid = %s AND attnum > 0 AND NOT attisdropped ORDER BY attnum
@@ -99,8 +110,11 @@ def described(connection: Any, table: str, key: Sequence[str]) -> Target:
             is_enum=category == "E",
             is_required=is_required and not has_default,
             is_generated=is_generated,
+            plain_type=plain_type,
+            collation=collation or "",
         )
-        for column, sql_type, type_id, element_id, category, is_required, has_default, is_generated in rows
+        for column, sql_type, type_id, element_id, category, is_required, has_default, is_generated, *others in rows
+        for plain_type, collation in (others,)
     )
     target = Target(schema, name, columns, tuple(key))
     if key:
@@ -140,6 +154,12 @@ class _Way(Struct, frozen=True):
     expression: str
     is_direct: bool
 
+    @property
+    def key(self) -> str:
+        """What keys are compared by: as the column, where that is bounded or has a collation."""
+        as_column = self.expression if self.is_direct else f"({self.expression})::{self.column.sql_type}"
+        return f"{as_column} COLLATE {self.column.collation}" if self.column.collation else as_column
+
 
 class TargetRows:
     """How rows with one schema get into the table, or out of it.
@@ -155,6 +175,11 @@ class TargetRows:
         self._target = target
         self._where = where
         known = {column.name: column for column in target.columns}
+        if taken := known.keys() & {KIND, _NUMBER}:
+            raise InvalidProgramError(
+                f"{where}: table {target} has a column {min(taken)!r}, a name that is used for what is sent beside "
+                "rows; rename it"
+            )
         names = [name for name in schema.names if name != KIND]
         for name in names:
             if name not in known:
@@ -172,6 +197,9 @@ class TargetRows:
             )
         self._ways = [_way(known[name], schema.field(name), where) for name in names]
         self._key_ways = [way for way in self._ways if way.column.name in target.key]
+        self._has_exact_keys = all(
+            way.is_direct and way.column.type_id in _EXACT_KEYS and not way.column.collation for way in self._key_ways
+        )
         sent = [(way.column.name, way.arrow_type) for way in self._ways]
         self._schema = pa.schema([*sent, (KIND, pa.int8())] if KIND in schema.names else sent)
 
@@ -188,34 +216,59 @@ class TargetRows:
 
     def write(self, cursor: Any, data: pa.RecordBatch, staging: Staging) -> None:
         """Adds, replaces and deletes rows that are fitted, in the transaction of the cursor, which is one of ADBC."""
-        if KIND in data.schema.names:
+        if not self._has_exact_keys:
+            self._write_last(cursor, data, staging)
+        elif KIND in data.schema.names:
             rows = data.select(range(len(self._ways)))
             is_deleted = pc.equal(data.column(len(self._ways)), RowKind.DELETE.value)
             # First, so that a row which is added may have a value that is unique, and that a deleted one had.
             self._delete(cursor, rows.filter(is_deleted), staging)
-            data = rows.filter(pc.invert(is_deleted))
-        if data.num_rows:
+            self._insert(cursor, rows.filter(pc.invert(is_deleted)), staging)
+        else:
             self._insert(cursor, data, staging)
 
+    def _write_last(self, cursor: Any, data: pa.RecordBatch, staging: Staging) -> None:
+        """Has the server find the last row of each key, as only it knows which keys are equal."""
+        numbers = from_numpy(np.arange(data.num_rows))
+        declared = f"{_declared(self._ways)}, {_NUMBER} bigint"
+        columns = [*data.columns[: len(self._ways)], numbers]
+        deleted = None
+        if KIND in data.schema.names:
+            declared += f", {KIND} boolean"
+            deleted = pc.equal(data.column(len(self._ways)), RowKind.DELETE.value)
+            columns.append(deleted)
+        names = [*(way.column.name for way in self._ways), _NUMBER, KIND][: len(columns)]
+        staged = staging.filled(cursor, declared, pa.RecordBatch.from_arrays(columns, names=names))
+        keys = ", ".join(way.key for way in self._key_ways)
+        last = f"(SELECT DISTINCT ON ({keys}) * FROM {staged} ORDER BY {keys}, {_NUMBER} DESC) AS rows_"
+        if deleted is not None:
+            cursor.execute(self._deletion(f"{last} WHERE {KIND}"))
+            last += f" WHERE NOT {KIND}"
+        cursor.execute(self._insertion(last))
+
     def _insert(self, cursor: Any, data: pa.RecordBatch, staging: Staging) -> None:
+        if not data.num_rows:
+            return
         if not self._target.key and all(way.is_direct for way in self._ways):
             cursor.adbc_ingest(self._target.table, data, mode="append", db_schema_name=self._target.schema)
             return
-        staged = staging.filled(cursor, _declared(self._ways), data)
-        names = ", ".join(quoted(way.column.name) for way in self._ways)
-        expressions = ", ".join(way.expression for way in self._ways)
-        cursor.execute(
-            f"INSERT INTO {self._target.name} ({names}) SELECT {expressions} FROM {staged}{self._conflict()}"
-        )
+        cursor.execute(self._insertion(staging.filled(cursor, _declared(self._ways), data)))
 
     def _delete(self, cursor: Any, data: pa.RecordBatch, staging: Staging) -> None:
         if not data.num_rows:
             return
         keys = data.select([way.column.name for way in self._key_ways])
-        staged = staging.filled(cursor, _declared(self._key_ways), keys)
+        cursor.execute(self._deletion(staging.filled(cursor, _declared(self._key_ways), keys)))
+
+    def _insertion(self, staged: str) -> str:
+        names = ", ".join(quoted(way.column.name) for way in self._ways)
+        expressions = ", ".join(way.expression for way in self._ways)
+        return f"INSERT INTO {self._target.name} ({names}) SELECT {expressions} FROM {staged}{self._conflict()}"
+
+    def _deletion(self, staged: str) -> str:
         names = ", ".join(quoted(way.column.name) for way in self._key_ways)
-        expressions = ", ".join(way.expression for way in self._key_ways)
-        cursor.execute(f"DELETE FROM {self._target.name} WHERE ({names}) IN (SELECT {expressions} FROM {staged})")
+        expressions = ", ".join(way.key for way in self._key_ways)
+        return f"DELETE FROM {self._target.name} WHERE ({names}) IN (SELECT {expressions} FROM {staged})"
 
     def _conflict(self) -> str:
         key = self._target.key
@@ -227,12 +280,14 @@ class TargetRows:
 
     def _cast(self, column: pa.Array, way: _Way) -> pa.Array:
         try:
-            return column.cast(way.arrow_type)
+            cast = column.cast(way.arrow_type)
+            _check_kept(column, cast)
         except pa.ArrowException as error:
             raise RecordError(
                 f"{self._where}: a value does not fit column {way.column.name!r} of table {self._target}, which is "
                 f"{way.column.sql_type}: {error}"
             ) from error
+        return cast
 
     def _last_of_keys(self, data: pa.RecordBatch) -> pa.RecordBatch:
         for name in self._target.key:
@@ -241,8 +296,8 @@ class TargetRows:
                     f"{self._where}: a row has null as {name!r}, which is a key of table {self._target}; null equals "
                     "nothing, so that it would say of no row that it is to be replaced or deleted"
                 )
-        numbered = pa.table([*data.columns, from_numpy(np.arange(len(data)))], names=[*data.schema.names, "flinkray_n"])
-        last = numbered.group_by(list(self._target.key)).aggregate([("flinkray_n", "max")])["flinkray_n_max"]
+        numbered = pa.table([*data.columns, from_numpy(np.arange(len(data)))], names=[*data.schema.names, _NUMBER])
+        last = numbered.group_by(list(self._target.key)).aggregate([(_NUMBER, "max")])[f"{_NUMBER}_max"]
         return data if len(last) == len(data) else data.take(last.combine_chunks().sort())
 
 
@@ -267,7 +322,7 @@ def _way(column: TargetColumn, field: pa.Field, where: str) -> _Way:
             f"{where}: column {column.name!r} is {field.type} in the rows and {column.sql_type} in the table, and "
             "there is no way from one to the other; give text, such as JSON, which the server converts"
         )
-    return _Way(column, given, natural, f"{name}::{column.sql_type}", is_direct=False)
+    return _Way(column, given, natural, f"{name}::{column.plain_type}", is_direct=False)
 
 
 def _casts(given: pa.DataType, wanted: pa.DataType) -> bool:
@@ -277,9 +332,27 @@ def _casts(given: pa.DataType, wanted: pa.DataType) -> bool:
     if given == wanted:
         return True
     kinds = (pa.types.is_integer, pa.types.is_timestamp, pa.types.is_time, pa.types.is_floating)
+    if pa.types.is_timestamp(given) and pa.types.is_date(wanted):
+        return True
+    is_number = pa.types.is_floating(given) or pa.types.is_decimal(given)
     return any(kind(given) and kind(wanted) for kind in kinds) or (
-        pa.types.is_integer(given) and pa.types.is_floating(wanted)
+        (pa.types.is_integer(given) and pa.types.is_floating(wanted)) or (is_number and pa.types.is_integer(wanted))
     )
+
+
+def _check_kept(given: pa.Array, cast: pa.Array) -> None:
+    """Refuses what Arrow's casts lose without a word.
+
+    Raises:
+        ArrowInvalid: a time of day, or a number that is too large for a narrower type.
+    """
+    is_day = pa.types.is_timestamp(given.type) and pa.types.is_date(cast.type)
+    if is_day and pc.any(pc.not_equal(cast.cast(given.type), given)).as_py():
+        raise pa.ArrowInvalid("a time of day would be lost")
+    if pa.types.is_float64(given.type) and pa.types.is_float32(cast.type):
+        is_too_large = pc.and_(pc.is_inf(cast), pc.invert(pc.is_inf(given)))
+        if pc.any(is_too_large).as_py():
+            raise pa.ArrowInvalid("a number is too large for it")
 
 
 def _plain(given: pa.DataType) -> pa.DataType:
@@ -312,7 +385,7 @@ def _plain(given: pa.DataType) -> pa.DataType:
 
 def _natural(given: pa.DataType) -> str | None:
     if pa.types.is_list(given):
-        element = _natural(given.value_type)
+        element = None if pa.types.is_list(given.value_type) else _natural(given.value_type)
         return None if element is None else f"{element}[]"
     if pa.types.is_decimal(given):
         return "numeric"

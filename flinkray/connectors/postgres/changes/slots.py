@@ -105,10 +105,11 @@ def bounds_of(connection: Any, settings: ChangesSettings, splits: int) -> list[s
     fractions = [number / splits for number in range(1, splits)]
     percent = min(100.0, 100.0 * _SAMPLED_PAGES / max(1, int(pages)))
     sampled = "" if percent == 100 else f" TABLESAMPLE SYSTEM ({percent})"
+    # Not as a parameter: names may have signs in them that would stand for one.
+    asked = ", ".join(map(repr, fractions))
     ((found,),) = connection.execute(
-        f"SELECT (percentile_disc(%s::float8[]) WITHIN GROUP (ORDER BY {key.column}))::text[] "
-        f"FROM {settings.relation}{sampled}",
-        (fractions,),
+        f"SELECT (percentile_disc(ARRAY[{asked}]::float8[]) WITHIN GROUP (ORDER BY {key.column}))::text[] "
+        f"FROM {settings.relation}{sampled}"
     ).fetchall()
     return list(dict.fromkeys(found or ()))
 
