@@ -43,6 +43,9 @@ def test_a_topic_is_a_table_of_messages_or_by_key(tables: TableEnvironment, kafk
     tables.execute_sql("INSERT INTO messages VALUES (1, 'a', 1.5), (2, 'b', CAST(NULL AS DECIMAL(6, 2)))")
     found = rows(tables, "SELECT id, name, CAST(price AS STRING) AS price, twice, part IS NOT NULL AS p FROM messages")
     assert found == [(1, "a", "1.50", 2, True), (2, "b", None, 4, True)]
+    reset = "'properties.group.id' = 'nobody', 'properties.auto.offset.reset' = 'earliest'"
+    of_group = f"/*+ OPTIONS('scan.startup.mode' = 'group-offsets', {reset}) */"
+    assert rows(tables, f"SELECT id FROM messages {of_group}") == [(1,), (2,)]
     tables.execute_sql(
         f"""CREATE TABLE counts (id INT, many BIGINT, PRIMARY KEY (id) NOT ENFORCED) WITH (
           'connector' = 'upsert-kafka', 'topic' = '{by_key}', {server}, {bounded}, 'key.format' = 'json',
@@ -55,10 +58,11 @@ def test_a_topic_is_a_table_of_messages_or_by_key(tables: TableEnvironment, kafk
 @pytest.mark.postgres
 def test_a_table_of_postgres_is_one_of_sql(tables: TableEnvironment, postgres: PostgresServer) -> None:
     name = f"t{uuid.uuid4().hex}"
-    postgres.execute(f"CREATE TABLE {name} (id int PRIMARY KEY, many bigint)")
+    postgres.execute(f"CREATE SCHEMA of_{name}; CREATE TABLE of_{name}.{name} (id int PRIMARY KEY, many bigint)")
     tables.execute_sql(
         f"""CREATE TABLE counts (id INT, many BIGINT, PRIMARY KEY (id) NOT ENFORCED) WITH (
-          'connector' = 'jdbc', 'url' = 'jdbc:{postgres.uri}', 'table-name' = '{name}')"""
+          'connector' = 'jdbc', 'url' = 'jdbc:{postgres.uri}?currentSchema=of_{name}',
+          'table-name' = '{name}')"""
     )
     tables.execute_sql("INSERT INTO counts VALUES (1, 10), (2, 20)")
     tables.execute_sql("INSERT INTO counts SELECT id, many + 1 FROM counts WHERE id > 1")

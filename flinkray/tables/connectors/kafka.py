@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from typing import Literal, cast
 
 from flinkray.connectors.delivery_guarantee import DeliveryGuarantee
 from flinkray.connectors.formats.message_format import MessageFormat
@@ -22,6 +23,8 @@ _STARTS = ("earliest-offset", "latest-offset", "group-offsets", "timestamp", "sp
 _STOPS = ("latest-offset", "group-offsets", "timestamp", "specific-offsets")
 _SERVERS = "bootstrap.servers"
 _GROUP = "group.id"
+_RESET = "auto.offset.reset"
+_RESETS: tuple[Literal["earliest", "latest", "none"], ...] = ("earliest", "latest", "none")
 _GUARANTEES = ("at-least-once", "exactly-once")
 _WITHOUT_KEY, _WITH_KEY = "EXCEPT_KEY", "ALL"
 
@@ -44,6 +47,11 @@ class _Layout:
         self.key_in_value = include == _WITH_KEY
         self.value_key = "value.format" if upsert or options.has("value.format") else "format"
         in_value = [each for each in self.columns if self.key_in_value or each.name not in self.key]
+        if not in_value:
+            raise options.fail(
+                f"'value.fields-include' = '{_WITHOUT_KEY}' leaves no column for the value: all are of the key; set it "
+                f"to '{_WITH_KEY}'"
+            )
         self.value_format = message_format(options, self.value_key, in_value)
         self.key_format = self._key_format() if self.key else None
 
@@ -60,9 +68,15 @@ def _source(table: Table, options: ConnectorOptions, upsert: bool) -> TableSourc
     taken = {column.name for column in layout.columns} & set(metadata)
     if taken:
         raise options.fail(f"metadata {min(taken)!r} cannot be read beside a column of that name; rename the column")
+    reset = properties.pop(_RESET, None)
+    if reset is not None and (upsert or options.text("scan.startup.mode", "group-offsets") != "group-offsets"):
+        raise options.fail(
+            f"option 'properties.{_RESET}' says where 'scan.startup.mode' = 'group-offsets' begins without a committed "
+            "offset, and this table begins otherwise; leave it out"
+        )
     start = KafkaOffsets.earliest()
     if not upsert:
-        start = _offsets(options, "scan.startup", _STARTS, "group-offsets", group)
+        start = _offsets(options, "scan.startup", _STARTS, "group-offsets", group, reset or "none")
     stop = None
     if options.has("scan.bounded.mode") and options.text("scan.bounded.mode") != "unbounded":
         stop = _offsets(options, "scan.bounded", _STOPS, "latest-offset", group)
@@ -103,8 +117,17 @@ def _topics(options: ConnectorOptions) -> str | tuple[str, ...]:
 
 
 def _offsets(
-    options: ConnectorOptions, prefix: str, modes: tuple[str, ...], default: str, group: str | None
+    options: ConnectorOptions,
+    prefix: str,
+    modes: tuple[str, ...],
+    default: str,
+    group: str | None,
+    reset: str = "none",
 ) -> KafkaOffsets:
+    """
+    Args:
+        reset: where a partition begins that has no offset of the group; "none": that is an error.
+    """
     mode = options.one_of(f"{prefix}.mode", modes, default)
     if mode == "timestamp":
         return KafkaOffsets.timestamp(int(options.required(f"{prefix}.timestamp-millis")))
@@ -116,7 +139,9 @@ def _offsets(
         raise options.fail(
             f"'{prefix}.mode' is 'group-offsets', which needs 'properties.{_GROUP}'; or set it to 'earliest-offset'"
         )
-    return KafkaOffsets.committed()
+    if reset not in _RESETS:
+        raise options.fail(f"option 'properties.{_RESET}' is one of {', '.join(_RESETS)}, not {reset!r}")
+    return KafkaOffsets.committed(cast(Literal["earliest", "latest", "none"], reset))
 
 
 def _specific(options: ConnectorOptions, key: str) -> dict[tuple[str, int], int]:
@@ -136,7 +161,9 @@ def _sink(table: Table, options: ConnectorOptions, upsert: bool) -> Sink:
     layout = _Layout(table, options, upsert)
     properties = options.with_prefix("properties.")
     servers = _servers(options, properties)
-    properties.pop(_GROUP, None)
+    for of_sources in (_GROUP, _RESET):
+        properties.pop(of_sources, None)
+    options.one_of("sink.partitioner", ("default",), "default")
     guarantee = options.one_of("sink.delivery-guarantee", _GUARANTEES, "at-least-once")
     prefix = options.text("sink.transactional-id-prefix") or None
     headers = next((column.name for column in metadata_columns(table) if column.metadata_key == "headers"), None)

@@ -3,7 +3,7 @@ as it is and then each change of it, with the options of Flink CDC."""
 
 from __future__ import annotations
 
-from urllib.parse import quote
+from urllib.parse import parse_qsl, quote, urlencode
 
 from flinkray.connectors.delivery_guarantee import DeliveryGuarantee
 from flinkray.connectors.lookup import LookupTable
@@ -21,11 +21,27 @@ from flinkray.types.changelogs import Changes
 _JDBC = "jdbc:"
 _PORT = 5432
 _ALL, _UPSERT = "all", "upsert"
+_OF_LIBPQ = {"ApplicationName": "application_name", "connectTimeout": "connect_timeout"}
+"""What parameters of JDBC's addresses are called here."""
+_NOT_HERE = {
+    "driver": "the server is asked without JDBC's drivers; leave it out",
+    "connection.max-retry-timeout": "give the address 'connect_timeout' in seconds, as in '...?connect_timeout=5'",
+    "scan.fetch-size": "rows come in batches of columns, whose size the source finds itself; leave it out",
+    "scan.auto-commit": "nothing is written while rows are read; leave it out",
+}
+_NOT_HERE_OF_SINKS = {
+    "sink.buffer-flush.max-rows": "rows are written as they come in batches, or with their checkpoint; leave it out",
+    "sink.buffer-flush.interval": "rows are written as they come in batches, or with their checkpoint; leave it out",
+    "sink.max-retries": "what may succeed later is tried again as the page about PostgreSQL says; leave it out",
+}
 
 
 def _uri(options: ConnectorOptions) -> str:
     """The server's address, with user and password where they are options of their own."""
-    url = options.required("url").removeprefix(_JDBC)
+    given = options.required("url")
+    for refused, why in _NOT_HERE.items():
+        options.refuse(refused, why)
+    url = _without_jdbc(given, options) if given.startswith(_JDBC) else given
     scheme, separator, rest = url.partition("://")
     if not separator or scheme not in ("postgresql", "postgres"):
         raise options.fail("option 'url' is the address of a PostgreSQL server: 'jdbc:postgresql://host:5432/database'")
@@ -33,6 +49,25 @@ def _uri(options: ConnectorOptions) -> str:
     if not user:
         return f"{scheme}://{rest}"
     return f"{scheme}://{quote(user, safe='')}{f':{quote(password, safe=str())}' if password else ''}@{rest}"
+
+
+def _without_jdbc(url: str, options: ConnectorOptions) -> str:
+    """The address with its parameters under the names that the server's own library has for them."""
+    place, _, query = url.removeprefix(_JDBC).partition("?")
+    found: dict[str, str] = {}
+    for name, value in parse_qsl(query, keep_blank_values=True):
+        if name == "currentSchema":
+            found["options"] = f"{found.get('options', '')} -csearch_path={value}".strip()
+        elif name == "ssl":
+            if value.lower() != "false":
+                found.setdefault("sslmode", "verify-full")
+        elif name in _OF_LIBPQ or (name == name.lower() and name != "stringtype"):
+            found[_OF_LIBPQ.get(name, name)] = value
+        else:
+            raise options.fail(
+                f"parameter {name!r} of 'url' is one of JDBC's driver, which is not used here: leave it out"
+            )
+    return f"{place}?{urlencode(found, quote_via=quote)}" if found else place
 
 
 def _source(table: Table, options: ConnectorOptions) -> TableSource:
@@ -46,6 +81,8 @@ def _source(table: Table, options: ConnectorOptions) -> TableSource:
 
 def _sink(table: Table, options: ConnectorOptions) -> Sink:
     guarantee = options.one_of("sink.delivery-guarantee", ("at-least-once", "exactly-once"), "exactly-once")
+    for refused, why in _NOT_HERE_OF_SINKS.items():
+        options.refuse(refused, why)
     return PostgresSink(
         _uri(options),
         options.required("table-name"),

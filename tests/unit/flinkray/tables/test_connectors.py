@@ -29,6 +29,10 @@ HTTP = "'connector'='http','url'='http://h/','format'='json'"
 JDBC = "'connector'='jdbc','table-name'='x','url'='jdbc:postgresql://h:1/d'"
 
 
+WITHOUT_KEY = "'value.fields-include'='EXCEPT_KEY'"
+RESET = "'properties.auto.offset.reset'"
+
+
 def table(columns: str, options: str) -> Table:
     tables = StreamExecutionEnvironment.get_execution_environment({"execution.target": "local"}).tables
     tables.execute_sql(f"CREATE TABLE t ({columns}) WITH ({options})")
@@ -80,6 +84,27 @@ def table(columns: str, options: str) -> Table:
         ),
         ("n INT", f"{UPSERT},'key.format'='json','value.format'='json'", "PRIMARY KEY (...) NOT ENFORCED is missing"),
         ("n INT", "'connector'='jdbc','table-name'='x','url'='jdbc:mysql://h/d'", "address of a PostgreSQL server"),
+        (
+            "n INT",
+            f"{JDBC[:-1]}?reWriteBatchedInserts=true'",
+            "'reWriteBatchedInserts' of 'url' is one of JDBC's driver",
+        ),
+        (
+            "n INT",
+            f"{JDBC},'driver'='org.postgresql.Driver'",
+            "option 'driver': the server is asked without JDBC's drivers",
+        ),
+        (
+            "n INT",
+            f"{KAFKA},'format'='json','key.format'='json','key.fields'='n',{WITHOUT_KEY}",
+            "leaves no column for",
+        ),
+        ("n INT", f"{KAFKA},'format'='json','properties.group.id'='g',{RESET}='soon'", "earliest, latest, none, not"),
+        (
+            "n INT",
+            f"{KAFKA},'format'='json','scan.startup.mode'='latest-offset',{RESET}='latest'",
+            "'properties.auto.offset.reset' says where 'scan.startup.mode' = 'group-offsets' begins",
+        ),
         ("n INT", "'connector'='values','data-id'='x'", "no rows are registered as 'x'"),
         ("n INT", CDC, "option 'slot.name' is missing"),
         ("n INT", "'connector'='webhook','format'='json'", "option 'port' is missing"),
@@ -131,6 +156,11 @@ def test_a_sink_has_the_guarantee_and_key_that_the_table_says() -> None:
     made = sink(found)
     assert made._key == ("id",)
     assert made._uri == "postgresql://me:p%40ss@h:1/d"
+    address = f"{JDBC[:-1]}?ssl=true&ApplicationName=a&currentSchema=s,t'"
+    expected = "postgresql://h:1/d?sslmode=verify-full&application_name=a&options=-csearch_path%3Ds%2Ct"
+    assert sink(table("id BIGINT", address))._uri == expected
+    own = "'connector'='jdbc','table-name'='x','url'='postgresql://h/d?sslmode=require'"
+    assert sink(table("id BIGINT", own))._uri == "postgresql://h/d?sslmode=require"
 
 
 def test_rows_of_requests_are_gathered_as_the_options_of_asynchronous_sinks_say() -> None:
