@@ -103,6 +103,13 @@ def vertex(
     )
 
 
+def written_bytes(report: CheckpointReport) -> int | None:
+    """How many were written for the latest completed checkpoint, which is less than its state where it is incremental;
+    None: there is none."""
+    latest = report.overview.latest_completed
+    return None if latest is None else _checkpoint(latest, _written(report.vertices)).checkpointed_size
+
+
 def configuration(settings: CheckpointConfiguration) -> shapes.CheckpointConfiguration:
     is_kept = settings.is_kept_on_cancellation or settings.is_kept_on_failure
     return shapes.CheckpointConfiguration(

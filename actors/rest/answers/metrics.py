@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from actors.protocol.control_messages import JobDetails, SubtaskDetails, VertexDetails
+from actors.protocol.job_reports import CheckpointReport
 from actors.protocol.resources import ClusterOverview
+from actors.rest.answers.checkpoints import written_bytes
 from flinkray.execution import JobStatus
 from flinkray.metrics.catalogue import flinks_name
 from flinkray.redaction import redacted
@@ -121,11 +123,12 @@ def watermarks(vertex: VertexDetails) -> list[Metric]:
     ]
 
 
-def of_job(job: JobDetails, now: int) -> dict[str, float | str]:
+def of_job(job: JobDetails, report: CheckpointReport, now: int) -> dict[str, float | str]:
     """What a job is and how its checkpoints go. Times are in milliseconds; -1: there has been none."""
     entered = dict(job.status_times)
     overview = job.checkpoints
     completed, restored = overview.latest_completed, overview.latest_restored
+    written = written_bytes(report)
     end = max(entered.values(), default=now) if job.status.is_terminal else now
 
     def lasts(status: JobStatus) -> int:
@@ -150,7 +153,7 @@ def of_job(job: JobDetails, now: int) -> dict[str, float | str]:
         "lastCompletedCheckpointId": -1 if completed is None else completed.checkpoint_id,
         "lastCheckpointDuration": -1 if completed is None else completed.duration_ms or 0,
         "lastCheckpointFullSize": -1 if completed is None else completed.nbytes,
-        "lastCheckpointSize": -1 if completed is None else completed.nbytes,
+        "lastCheckpointSize": -1 if written is None else written,
         "lastCheckpointPersistedData": -1 if completed is None else completed.in_flight_bytes,
         "lastCheckpointCompletedTimestamp": -1 if completed is None else completed.ended_ms or -1,
         "lastCheckpointExternalPath": redacted("" if completed is None else completed.directory) or "n/a",

@@ -35,10 +35,8 @@ class JobHandlers:
     def metrics_of_jobs(self, call: Call) -> list[AggregatedMetric]:
         wanted = call.list_in_query("jobs")
         known = [job for job in self._masters.all_details() if wanted is None or job.job_id in wanted]
-        now = self._now_ms()
-        return metrics.over_several(
-            [metrics.of_job(job, now) for job in known], call.list_in_query("get"), aggregates_of(call)
-        )
+        values = [self._metrics(job) for job in known]
+        return metrics.over_several(values, call.list_in_query("get"), aggregates_of(call))
 
     # -- one job -------------------------------------------------------------------------------------------------
 
@@ -68,7 +66,7 @@ class JobHandlers:
         return jobs.execution_result(self._details(call))
 
     def job_metrics(self, call: Call) -> list[Metric]:
-        return metrics.listed(metrics.of_job(self._details(call), self._now_ms()), call.list_in_query("get"))
+        return metrics.listed(self._metrics(self._details(call)), call.list_in_query("get"))
 
     def resource_requirements(self, call: Call) -> dict[str, shapes.VertexRequirements]:
         return jobs.resource_requirements(self._details(call))
@@ -95,6 +93,9 @@ class JobHandlers:
         if found is None:
             raise _unknown_checkpoint(number, f", or there is no vertex {vertex!r}")
         return found
+
+    def _metrics(self, job: JobDetails) -> metrics.Values:
+        return metrics.of_job(job, self._masters.checkpoints(job.job_id), self._now_ms())
 
     def _details(self, call: Call) -> JobDetails:
         return self._masters.details(call.job_id())

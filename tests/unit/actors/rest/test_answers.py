@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,7 +13,7 @@ from msgspec.structs import replace
 from actors.protocol.client_requests import TaskExecutorDetails
 from actors.protocol.control_messages import JobDetails, SubtaskDetails, VertexDetails
 from actors.protocol.failure_records import FailureRecord, TaskFailure
-from actors.protocol.job_reports import CheckpointReport, TaskRates, VertexCheckpoint
+from actors.protocol.job_reports import CheckpointReport, SubtaskCheckpoint, TaskRates, VertexCheckpoint
 from actors.protocol.ports import Address
 from actors.protocol.resources import AllocationId, ResourceProfile, SlotReport, SlotWait
 from actors.protocol.task_messages import OperatorMetrics, TaskMetrics
@@ -139,8 +140,18 @@ def test_the_place_of_a_checkpoint_hides_who_may_write_there() -> None:
     )
     overview = CheckpointOverview(history=(entry,), latest_completed=entry)
     job = JobDetails(JobId("j"), "job", JobStatus.RUNNING, (), checkpoints=overview)
-    assert metrics.of_job(job, 5)["lastCheckpointExternalPath"] == "s3://***@bucket/c"
+    assert metrics.of_job(job, CheckpointReport(overview), 5)["lastCheckpointExternalPath"] == "s3://***@bucket/c"
     assert "secret" not in repr(checkpoints.checkpoints(CheckpointReport(overview), {}))
+
+
+def test_the_size_of_an_incremental_checkpoint_is_what_was_written_for_it_in_metrics_as_in_checkpoints() -> None:
+    entry = CheckpointStatistics(4, CheckpointKind.CHECKPOINT, CheckpointStatus.COMPLETED, 0, 1, nbytes=100, ended_ms=2)
+    overview = CheckpointOverview(history=(entry,), latest_completed=entry)
+    row = SubtaskCheckpoint(0, 1, 100, 30, 0, 0, 0, 0, 0)
+    report = CheckpointReport(overview, vertices=(VertexCheckpoint(4, "v", 1, array("d", row).tobytes()),))
+    values = metrics.of_job(JobDetails(JobId("j"), "job", JobStatus.RUNNING, (), checkpoints=overview), report, 5)
+    assert (values["lastCheckpointSize"], values["lastCheckpointFullSize"]) == (30, 100)
+    assert checkpoints.checkpoints(report, {"v": 1}).history[0].checkpointed_size == 30
 
 
 def test_aggregates_are_those_that_are_asked_for() -> None:
