@@ -28,7 +28,8 @@ _NO_INTERVAL = 2**63 - 1
 
 
 def checkpoints(report: CheckpointReport, vertices: Mapping[str, int]) -> shapes.Checkpoints:
-    """
+    """The last checkpoints and savepoints, and sums over all of them.
+
     Args:
         vertices: all of the job -> their parallelism. As in Flink, a vertex that had finished before a checkpoint
             counts as one that has acknowledged it, with nothing to save.

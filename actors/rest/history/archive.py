@@ -69,7 +69,7 @@ def _archive(handlers: tuple[object, ...], paths: Iterator[str]) -> Archive:
         try:
             found = handler(Call(parameters=parameters))
         except Refusal:
-            continue  # such as the part of a vertex in a checkpoint that it had finished before
+            continue  # such as the parts of a checkpoint of long ago, which are not known any more
         entries.append(Entry(path, encoded(found).decode()))
     return Archive(entries)
 
