@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import logging
+import re
 import zipfile
 from functools import partial
 from pathlib import Path
@@ -15,7 +16,9 @@ import pytest
 
 from actors.client.rest import attach
 from actors.client.session import list_clusters, start_session, stop_session
+from actors.hosts.ray.jobs.submission import RayJobHost
 from flinkray import Configuration, DataGenSource, DiscardSink, SequenceField, WatermarkStrategy
+from flinkray.errors import FlinkrayError
 from tests.support.jobs import environment
 from tests.support.listening import addresses_of_port
 from tests.support.rest import RestClient, token_here
@@ -157,6 +160,29 @@ def test_a_program_is_uploaded_to_a_session_and_runs_there(tmp_path: Path) -> No
         assert [each["name"] for each in http.get("/jars").value["files"]] == ["broken.py"]
     finally:
         stop_session("takes")
+
+
+@pytest.mark.usefixtures("ray_cluster")
+def test_a_program_of_which_only_the_plan_was_asked_for_is_stopped_with_its_process(tmp_path: Path) -> None:
+    endless = "import os, time\nprint('process', os.getpid(), flush=True)\nwhile True:\n    time.sleep(1)\n"
+    (tmp_path / "endless.py").write_text(endless)
+    host = RayJobHost({})
+
+    def started() -> str | None:
+        """None: the part of Ray that starts jobs is not up yet."""
+        try:
+            return host.start(["render", "--json", "--", "endless.py"], tmp_path)
+        except FlinkrayError as error:
+            if "No available agent" in str(error):
+                return None
+            raise
+
+    command = eventually(started, deadline_s=90)
+    begun = eventually(lambda: re.search(r"process (\d+)", host.state(command).output), deadline_s=60)
+    assert not host.state(command).is_over
+    host.stop(command)
+    eventually(lambda: host.state(command).is_over, deadline_s=60)
+    eventually(lambda: not Path(f"/proc/{begun[1]}").exists())
 
 
 def test_an_endpoint_closes_its_server_before_it_kills_itself() -> None:
