@@ -19,6 +19,7 @@ from actors.operators.tables.aggregates.extremes import Extremes, FirstOrLast, N
 from actors.operators.tables.aggregates.group_state import GroupState
 from actors.operators.tables.aggregates.linear import Counts, DecimalSums, FloatSums, IntegerSums
 from actors.operators.tables.aggregates.lists import LIST_RESULTS, collected
+from actors.operators.tables.aggregates.moments import Moments
 from actors.operators.tables.aggregates.user_aggregates import Accumulators, of_all_values
 from actors.operators.tables.aggregates.value_lists import ValueLists
 from actors.operators.tables.aggregates.value_sets import ValueSets
@@ -31,7 +32,7 @@ from flinkray.tables.user_functions import GENERAL, Implementation
 Result = Callable[[Ids], pa.Array]
 """The results of an aggregate for groups."""
 State = TypeVar("State", bound=GroupState)
-_SPREADS = ("STDDEV_POP", "STDDEV_SAMP", "VAR_POP", "VAR_SAMP")
+SPREADS = ("STDDEV_POP", "STDDEV_SAMP", "VAR_POP", "VAR_SAMP")
 _TAKE_NULL = ("ARRAY_AGG", "SINGLE_VALUE")
 
 
@@ -71,7 +72,7 @@ def result_of(call: AggregateCall, states: States) -> Result:
         case "COLLECT":
             sets = states.state(source, "values with counts", lambda: ValueSets(source.types))
             return lambda groups: collected(groups, sets, call)
-    if call.function in _SPREADS:
+    if call.function in SPREADS:
         return _spread(call, source, states)
     lists = states.state(source, "values in order", lambda: ValueLists(source.types))
     make = LIST_RESULTS[call.function]
@@ -190,20 +191,19 @@ def _extreme(call: AggregateCall, source: Source, states: States) -> Result:
 
 def _spread(call: AggregateCall, source: Source, states: States) -> Result:
     """Variances and their roots, of all numbers in doubles; those of integers are cut to whole numbers, as in
-    Flink 2.3. Sums of squares lose digits where values are far from zero and close to each other."""
+    Flink 2.3."""
     counts = states.state(source, "count", Counts)
+    # Only what former versions kept is read by this sum; it stays, as snapshots number what is kept.
     kind = "sum" if pa.types.is_floating(source.types[0]) else "double sum"
     sums = states.state(source, kind, FloatSums)
-    kind = "double sum of squares" if pa.types.is_integer(source.types[0]) else "sum of squares"
-    squares = states.state(source, kind, lambda: FloatSums(np.square))
+    moments = states.state(source, "moments", lambda: Moments(counts, sums))
     is_sample, is_root, result = call.function.endswith("SAMP"), call.function.startswith("STDDEV"), to_arrow(call.type)
 
     def spread(groups: Ids) -> pa.Array:
         number = counts.of(groups)
         divisors = number - 1 if is_sample else number
-        total = sums.of(groups)
         with np.errstate(all="ignore"):
-            found = np.maximum(squares.of(groups) - total * total / number, 0) / divisors
+            found = moments.of(groups) / divisors
             found = np.sqrt(found) if is_root else found
         values = _whole(found, result) if pa.types.is_integer(result) else found
         return _numbers(values, (number == 0) | (divisors == 0), result)

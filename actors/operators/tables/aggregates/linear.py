@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -52,18 +52,14 @@ class IntegerSums(Arrays):
 
 
 class FloatSums(Arrays):
-    """Sums of doubles, or of what a function makes of them. The addends of a batch are added first."""
+    """Sums of numbers as doubles. The addends of a batch are added first."""
 
-    def __init__(self, function: Callable[[npt.NDArray[np.float64]], npt.NDArray[np.float64]] | None = None) -> None:
+    def __init__(self) -> None:
         super().__init__({"sum": (np.float64, 0.0)})
-        self._function = function
 
     def add(self, taken: Taken) -> None:
-        values = taken.values[0]
-        numbers = taken.numbers if not pa.types.is_decimal(values.type) else _doubles(values)
         with np.errstate(invalid="ignore", over="ignore"):
-            numbers = numbers if self._function is None else self._function(numbers.astype(np.float64))
-            self.arrays["sum"][taken.rows.groups] += taken.rows.sums(numbers)
+            self.arrays["sum"][taken.rows.groups] += taken.rows.sums(doubles_of(taken))
 
     def merge(self, rows: GroupedRows, columns: Mapping[str, pa.Array]) -> None:
         with np.errstate(invalid="ignore", over="ignore"):
@@ -73,8 +69,12 @@ class FloatSums(Arrays):
         return self.arrays["sum"][groups]
 
 
-def _doubles(decimals: pa.Array) -> npt.NDArray[np.float64]:
-    doubles: npt.NDArray[np.float64] = decimals.cast(pa.float64()).fill_null(0.0).to_numpy(zero_copy_only=False)
+def doubles_of(taken: Taken) -> npt.NDArray[np.float64]:
+    """The numbers of the first argument as doubles."""
+    values = taken.values[0]
+    if not pa.types.is_decimal(values.type):
+        return taken.numbers.astype(np.float64, copy=False)
+    doubles: npt.NDArray[np.float64] = values.cast(pa.float64()).fill_null(0.0).to_numpy(zero_copy_only=False)
     return doubles
 
 

@@ -9,6 +9,7 @@ from actors.columns.take import take
 from actors.keys.index import KeyIndex
 from actors.operators.contract.operator import Operator
 from actors.operators.tables.aggregates.aggregates import Aggregates
+from actors.operators.tables.aggregates.calls import SPREADS
 from actors.operators.tables.aggregates.grouped_rows import Grouper
 from actors.operators.tables.changes import weights_of
 from flinkray.batches.batch import Batch
@@ -18,17 +19,26 @@ from flinkray.types.records import Kind
 
 
 class LocalAggregateOperator(Operator):
-    """Gives for each batch a row of each group, inserts only: its keys, and what the aggregates keep of it."""
+    """Gives for each batch a row of each group, inserts only: its keys, and what the aggregates keep of it.
+
+    Where there are variances, a group has a row of what is added and another one of what is taken back: of as many
+    numbers of either there is no mean.
+    """
 
     def __init__(self, factory: LocalAggregateFactory) -> None:
         self._factory = factory
+        self._keeps_apart = any(call.function in SPREADS for call in factory.calls)
 
     def process_batch(self, batch: Batch, input_index: int = 0) -> None:
         keys = [batch.data.column(each) for each in self._factory.keys]
         groups = np.zeros(batch.num_rows, np.int64)
         if keys:
             groups = KeyIndex().ids(pa.RecordBatch.from_arrays(keys, names=[str(each) for each in range(len(keys))]))
-        weights = None if batch.kinds is None else weights_of(as_numpy(batch.kinds), batch.num_rows)
+        weights = None
+        if batch.kinds is not None:
+            weights = weights_of(as_numpy(batch.kinds), batch.num_rows)
+            if self._keeps_apart:
+                groups = np.unique(2 * groups + (weights < 0), return_inverse=True)[1]
         size = int(groups.max(initial=-1)) + 1
         rows, last = Grouper().group(groups, weights, size)
         aggregates = Aggregates(self._factory.calls, self._factory.takes[0].is_insert_only)

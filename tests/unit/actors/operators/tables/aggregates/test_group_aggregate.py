@@ -245,6 +245,8 @@ def random_row(generator: random.Random) -> tuple[Any, ...]:
 
 
 def hashable(row: Sequence[Any]) -> tuple[Any, ...]:
+    """Doubles without their last digits, which are those of the order in which they are computed."""
+    row = [round(each, 9) if isinstance(each, float) else each for each in row]
     return tuple(tuple(sorted(each)) if isinstance(each, list) and each and isinstance(each[0], tuple) else each
                  if not isinstance(each, list) else tuple(each) for each in row)  # fmt: skip
 
@@ -300,23 +302,26 @@ def test_two_phases_give_what_one_gives(keys: tuple[int, ...], retracts: bool) -
     merged = {"COUNT", "SUM", "AVG", "VAR_POP", "VAR_SAMP"} | (set() if retracts else {"MIN", "MAX"})
     calls = tuple(each for each, _ in CALLS if each.function in merged and not each.distinct)
     takes = (ALL if retracts else INSERTS,)
-    one = factory(calls, keys, takes=takes)
+    made = factory(calls, keys, takes=takes)
     kept = RowType(tuple(ROWS.fields[key] for key in keys))
     local = LocalAggregateFactory(input_rows=(ROWS,), rows=kept, takes=takes, keys=keys, calls=calls)
     selectors = (ColumnKey(("k",)) if keys else None,)
     changes = random_table_changes(5, 80, random_row, deletes=0.45 if retracts else 0)
     batches = [changes_as_batch(changes[start : start + 7], SCHEMA) for start in range(0, len(changes), 7)]
     with (
-        OperatorHarness(GroupAggregateOperator(one), keys=selectors) as single,
+        OperatorHarness(GroupAggregateOperator(made), keys=selectors) as single,
         OperatorHarness(LocalAggregateOperator(local)) as first,
-        OperatorHarness(GroupAggregateOperator(replace(one, merges=True)), keys=selectors) as second,
+        OperatorHarness(GroupAggregateOperator(replace(made, merges=True)), keys=selectors) as second,
     ):
         for batch in batches:
             single.push(batch)
             first.push(batch)
         for batch in first.output.batches:
             second.push(batch)
-        assert fold(changes_from(second)) == fold(changes_from(single))
+        one_phase, two_phases = (
+            [(kind, hashable(row)) for kind, row in changes_from(each)] for each in (single, second)
+        )
+        assert fold(two_phases) == fold(one_phase)
 
 
 def changes_from(harness: OperatorHarness) -> list[Change]:
