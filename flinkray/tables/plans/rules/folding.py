@@ -1,4 +1,5 @@
-"""What can be known before rows come: logic with TRUE and FALSE, NULL tests, whole numbers.
+"""What can be known before rows come: logic with TRUE and FALSE, NULL tests, whole numbers, and which inputs have no
+rows.
 
 Only what needs no kernel is computed: kernels are of the runtime, and whoever lowers a plan may have them compute more.
 """
@@ -8,15 +9,28 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable
 from decimal import Decimal
+from typing import Any
 
 from msgspec.structs import replace
 
 from flinkray.tables.plans.expressions import FALSE, TRUE, BoundExpression, Call, Constant, Plan, rewritten
-from flinkray.tables.plans.nodes import Filter, Join, Values
+from flinkray.tables.plans.nodes import (
+    Aggregate,
+    Deduplicate,
+    Filter,
+    Join,
+    Limit,
+    Project,
+    Rank,
+    SetOperation,
+    Sort,
+    Values,
+    Window,
+)
 from flinkray.tables.plans.rules.rewriting import bottom_up, with_expressions
 from flinkray.tables.types.logical import BOOLEAN, INTEGERS, DecimalType, LengthType, LogicalType, TypeRoot
 
-_COMPARISONS: dict[str, Callable[[int, int], bool]] = {
+_COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
     "=": operator.eq,
     "<>": operator.ne,
     "<": operator.lt,
@@ -29,7 +43,7 @@ _BITS = {TypeRoot.TINYINT: 7, TypeRoot.SMALLINT: 15, TypeRoot.INTEGER: 31, TypeR
 
 
 def fold_constants(plan: Plan) -> Plan:
-    """The plan with constant expressions computed, and without filters that always hold."""
+    """The plan with constant expressions computed, without filters that always hold, and without what has no rows."""
     return bottom_up(plan, _folded_node)
 
 
@@ -38,8 +52,43 @@ def _folded_node(plan: Plan) -> Plan:
     if isinstance(plan, Filter) and isinstance(plan.condition, Constant):
         return plan.input if plan.condition.value is True else Values((), plan.row_type)
     if isinstance(plan, Join) and plan.condition == TRUE:
-        return replace(plan, condition=None)
+        plan = replace(plan, condition=None)
+    if isinstance(plan, Join) and plan.kind in ("INNER", "SEMI") and isinstance(plan.condition, Constant):
+        return Values((), plan.row_type)
+    return _without_rows(plan)
+
+
+# -- inputs without rows
+
+
+def _without_rows(plan: Plan) -> Plan:
+    """What is known of a node of which inputs have no rows."""
+    empty = [isinstance(each, Values) and not each.rows for each in plan.inputs]
+    match plan:
+        case Limit(count=0):
+            return Values((), plan.row_type)
+        case Aggregate(keys=(), window=None, grouping_sets=()) if empty[0] and _NOTHING.keys() >= {
+            call.function for call in plan.calls
+        }:
+            # On streams, too, where an aggregate of rows that do not come is none (Calcite's AggregateValuesRule).
+            return Values((tuple(Constant(call.type, _NOTHING[call.function]) for call in plan.calls),), plan.row_type)
+        case Aggregate(keys=()):
+            return plan
+        case Aggregate() | Deduplicate() | Filter() | Limit() | Project() | Rank() | Sort() | Window() if empty[0]:
+            return Values((), plan.row_type)
+        case SetOperation(kind="UNION", all=True) | Join(kind="FULL"):
+            return Values((), plan.row_type) if all(empty) else plan
+        case SetOperation(kind="INTERSECT") | Join(kind="INNER" | "SEMI"):
+            return Values((), plan.row_type) if any(empty) else plan
+        case SetOperation(kind="EXCEPT") | Join(kind="LEFT" | "ANTI"):
+            return Values((), plan.row_type) if empty[0] else plan
+        case Join(kind="RIGHT"):
+            return Values((), plan.row_type) if empty[1] else plan
     return plan
+
+
+_NOTHING: dict[str, int | None] = {"COUNT": 0, "SUM": None, "AVG": None, "MIN": None, "MAX": None}
+"""The results of aggregates of no rows, as far as planners know them."""
 
 
 def folded(expression: BoundExpression) -> BoundExpression:
@@ -65,16 +114,25 @@ def _folded(expression: BoundExpression) -> BoundExpression:
         found = _text(arguments[0], expression.type) or _number(arguments[0], expression.type)
         if found is not None:
             return found
+    if name in _COMPARISONS and any(isinstance(each, Constant) and each.value is None for each in arguments):
+        return Constant(expression.type, None)
+    if name in _COMPARISONS and all(isinstance(each, Constant) and _is_exact(each) for each in arguments):
+        left, right = (each.value for each in arguments if isinstance(each, Constant))
+        return Constant(BOOLEAN.not_null(), _COMPARISONS[name](left, right))
     whole = [each.value for each in arguments if isinstance(each, Constant) and each.type.root in INTEGERS]
     if len(whole) < len(arguments) or any(value is None for value in whole):
         return expression
     return _of_whole_numbers(expression, whole)
 
 
+def _is_exact(constant: Constant) -> bool:
+    """Whether it is a whole number or a decimal."""
+    is_number = constant.type.root in INTEGERS or isinstance(constant.type, DecimalType)
+    return is_number and constant.value is not None
+
+
 def _of_whole_numbers(call: Call, values: list[int]) -> BoundExpression:
-    """Comparisons, sums, differences, products and casts of whole numbers; what wraps around is left to the kernel."""
-    if call.function in _COMPARISONS and len(values) == 2:
-        return Constant(BOOLEAN.not_null(), _COMPARISONS[call.function](values[0], values[1]))
+    """Sums, differences, products and casts of whole numbers; what wraps around is left to the kernel."""
     bits = _BITS.get(call.type.root)
     if bits is None:
         return call

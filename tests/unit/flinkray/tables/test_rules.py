@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from decimal import Decimal
 from typing import Any
 
 import duckdb
@@ -33,7 +34,7 @@ from flinkray.tables.plans.rules.order import RULES, optimized
 from flinkray.tables.plans.rules.predicates import push_predicates_down
 from flinkray.tables.plans.rules.projections import merge_projections, prune_columns
 from flinkray.tables.plans.window_columns import is_window_aggregate, is_window_join, is_window_rank, window_columns
-from flinkray.tables.types.logical import BOOLEAN, INT
+from flinkray.tables.types.logical import BOOLEAN, DECIMAL, INT
 from tests.support.plan_rows import Row, rows_of
 from tests.support.sql import nexmark_catalog, nexmark_statements
 
@@ -111,6 +112,10 @@ SELECT a, (SELECT s FROM (SELECT d, SUM(a) OVER (PARTITION BY d) AS s FROM u WHE
 SELECT t.a, u.d FROM t LEFT JOIN u ON t.a = u.a AND u.d IN (SELECT d FROM v) AND t.b > (SELECT MIN(d) FROM v)
 SELECT t.a, u.d FROM t JOIN u ON t.a IS NOT DISTINCT FROM u.a AND t.b < (SELECT COUNT(*) FROM v WHERE v.d <= u.d)
 SELECT t.a, u.d FROM t FULL JOIN u ON t.a IS NOT DISTINCT FROM u.a
+WITH e AS (SELECT * FROM u WHERE FALSE) SELECT a, (SELECT COUNT(*) FROM e), (SELECT MAX(d) FROM e) FROM t
+WITH e AS (SELECT * FROM u WHERE 1 = 2) SELECT a FROM t WHERE b NOT IN (SELECT d FROM e) EXCEPT SELECT a FROM e
+SELECT a FROM t WHERE a IN (SELECT a FROM u WHERE FALSE) UNION SELECT MAX(d) FROM u WHERE FALSE GROUP BY a
+SELECT e.a, u.d FROM (SELECT a FROM t WHERE FALSE) AS e FULL JOIN u ON e.a = u.a
 """.strip().splitlines()
 NUMBERS = st.none() | st.integers(0, 3)
 T = st.lists(st.tuples(NUMBERS, NUMBERS, st.sampled_from(["x", "y", None])), max_size=7)
@@ -191,6 +196,9 @@ ONE, TWO = Constant(INT.not_null(), 1), Constant(INT.not_null(), 2)
 LARGEST = Constant(INT.not_null(), 2**31 - 1)
 
 
+HALF = Constant(DECIMAL(2, 1).not_null(), Decimal("0.5"))
+
+
 def call(name: str, *arguments: BoundExpression) -> Call:
     kind = INT.not_null() if name in ("+", "-", "*") else BOOLEAN
     return Call(kind, name, arguments)
@@ -212,6 +220,8 @@ def call(name: str, *arguments: BoundExpression) -> Call:
         (call("IS NOT NULL", Column(INT.not_null(), 0)), TRUE),
         (call("IS NULL", A), call("IS NULL", A)),
         (call("<", ONE, TWO), TRUE),
+        (call("<", ONE, HALF), FALSE),
+        (call("<", A, UNKNOWN), UNKNOWN),
         (call("+", ONE, TWO), Constant(INT.not_null(), 3)),
         (call("+", LARGEST, ONE), call("+", LARGEST, ONE)),
     ],
@@ -223,6 +233,30 @@ def test_what_is_known_before_rows_come_is_computed(expression: BoundExpression,
 def test_a_filter_that_never_holds_is_no_rows_and_one_that_always_does_is_gone(catalog: Catalog) -> None:
     assert find(plan_of(catalog, "SELECT a FROM t WHERE a > 1 AND 1 > 2"), Values) != []
     assert find(plan_of(catalog, "SELECT a FROM t WHERE 1 < 2 OR a = 3"), Filter) == []
+
+
+@pytest.mark.parametrize(
+    ("source", "results"),
+    [
+        ("t WHERE FALSE", (0, None, None)),
+        ("(SELECT * FROM t LIMIT 0)", (0, None, None)),
+        ("t JOIN u ON t.a = u.a AND 1.5 > 2.5", (0, None, None)),
+        ("t WHERE a IN (SELECT d FROM u WHERE 1 = 2)", (0, None, None)),
+        ("(SELECT * FROM t WHERE FALSE UNION ALL SELECT * FROM t WHERE b = NULL)", (0, None, None)),
+        ("(SELECT a, b FROM t INTERSECT SELECT * FROM u WHERE FALSE)", (0, None, None)),
+        ("(SELECT DISTINCT a, MAX(b) AS b FROM t WHERE FALSE GROUP BY a)", (0, None, None)),
+        ("t LEFT JOIN (SELECT d FROM u WHERE FALSE) ON TRUE", None),
+        ("(SELECT a, b FROM t EXCEPT SELECT * FROM u WHERE FALSE)", None),
+        ("t WHERE a > 5", None),
+        ("t WHERE FALSE GROUP BY c", None),
+    ],
+)
+def test_an_aggregate_of_what_is_known_to_have_no_rows_is_a_row(
+    catalog: Catalog, source: str, results: tuple[Any, ...] | None
+) -> None:
+    values = [each.rows for each in find(plan_of(catalog, f"SELECT COUNT(*), SUM(b), MAX(b) FROM {source}"), Values)]
+    found = [tuple(each.value for each in row if isinstance(each, Constant)) for rows in values for row in rows]
+    assert found == ([] if results is None else [results])
 
 
 # -- predicates and columns
