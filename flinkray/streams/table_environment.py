@@ -142,8 +142,8 @@ class StreamTableEnvironment(TableEnvironment):
 
         Args:
             target_schema: the columns of the stream, cast to its types; a METADATA column `rowtime` is the event time.
-            changelog_mode: of UPSERT, a -U takes its row away, where a filter keeps the new one back; it is not there
-                where +U replaces the row. INSERT_ONLY takes tables whose rows stay as they are.
+            changelog_mode: of UPSERT, a -U takes its row away, and is there only behind a filter, which may keep the
+                new row back; elsewhere +U replaces the row. INSERT_ONLY takes tables whose rows stay as they are.
         Raises:
             SqlError: a column is not there, or its type does not fit.
             InvalidProgramError: rows are updated, and the mode has no updates; or UPSERT has no key.
