@@ -5,7 +5,7 @@ from .config.configuration import Configuration
 from .connectors.async_sink import AsyncSinkWriter, SendAgain
 from .connectors.collect.sink import CollectSink
 from .connectors.collection.source import ArrowSource, CollectionSource, PandasSource
-from .connectors.committer import CommitOutcome, CommitRequest, Committer
+from .connectors.committer import CommitOutcome, CommitRequest, CommittableSummary, CommittableWithLineage, Committer
 from .connectors.datagen.source import DataGenSource, RandomField, SequenceField
 from .connectors.delivery_guarantee import DeliveryGuarantee
 from .connectors.delta.sink import DeltaSink
@@ -50,7 +50,13 @@ from .connectors.redis.sink import RedisSink
 from .connectors.redis.source import RedisSource
 from .connectors.request_buffer import RequestLimits
 from .connectors.sequence.source import SequenceSource
-from .connectors.sink import Sink, SinkWriter, SinkWriterContext
+from .connectors.sink import (
+    Sink,
+    SinkWriter,
+    SinkWriterContext,
+    SupportsPostCommitTopology,
+    SupportsPreWriteTopology,
+)
 from .connectors.socket.source import SocketSource
 from .connectors.source import (
     Boundedness,
@@ -273,6 +279,8 @@ __all__ = [
     "CollectionSource",
     "CommitOutcome",
     "CommitRequest",
+    "CommittableSummary",
+    "CommittableWithLineage",
     "CommittedPartition",
     "Committer",
     "Configuration",
@@ -442,6 +450,8 @@ __all__ = [
     "StateTtlConfig",
     "StreamExecutionEnvironment",
     "Sum",
+    "SupportsPostCommitTopology",
+    "SupportsPreWriteTopology",
     "TaggedUnion",
     "Time",
     "TimeDomain",

@@ -282,6 +282,8 @@ class EndOfDataReached(Struct, frozen=True):
 
     job_id: JobId
     attempt_id: AttemptId
+    gives_rows_first: bool = False
+    """Whether it gives more rows when that checkpoint is complete, before others have processed all theirs."""
 
 
 TaskCommand = (

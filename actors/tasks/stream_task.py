@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from msgspec.structs import replace
@@ -354,9 +354,19 @@ class StreamTask:
     def _end_of_input(self) -> None:
         # No savepoint that stops the job was triggered in between, nor did a checkpoint become complete.
         if self._end_condition.may_end and self._opened_chain.may_end:
+            self._end_late_results()
             self._processor.all_actions_completed()
         else:
             self._wake()
+
+    def _end_late_results(self) -> None:
+        """Tells those behind what the operators committed last that nothing follows."""
+        late = self._opened_chain.late_results
+        if self._opened_inputs.should_drain:
+            for index in late:
+                self._writers[index].broadcast_event(Watermark(MAX_TIMESTAMP))
+        self._send_end_of_data(late, self._opened_inputs.should_drain)
+        late.clear()  # the next mail may be another one of these
 
     def _has_room(self) -> bool:
         """Whether outputs and operators take more; if not, suspends until they do or a barrier overtakes rows."""
@@ -400,11 +410,19 @@ class StreamTask:
                 writer.broadcast_event(Watermark(MAX_TIMESTAMP))
         elif should_drain:
             self._opened_chain.finish()
-        for writer in self._writers.values():
+        late = self._opened_chain.late_results
+        self._send_end_of_data([index for index in self._writers if index not in late], should_drain)
+        if self._end_condition.on_end_of_data(should_drain):
+            deployment = self.deployment
+            self._services.answer_checkpoint(
+                EndOfDataReached(deployment.job_id, deployment.attempt_id, gives_rows_first=bool(late))
+            )
+
+    def _send_end_of_data(self, results: Iterable[int], should_drain: bool) -> None:
+        for index in results:
+            writer = self._writers[index]
             writer.broadcast_event(EndOfData(should_drain))
             writer.flush_all()
-        if self._end_condition.on_end_of_data(should_drain):
-            self._services.answer_checkpoint(EndOfDataReached(self.deployment.job_id, self.deployment.attempt_id))
 
     # -- checkpoints ---------------------------------------------------------------------------------------------
 

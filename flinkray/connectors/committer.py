@@ -7,6 +7,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, Generic, TypeVar
 
+from msgspec import Struct
+
 _Committable = TypeVar("_Committable")
 
 END_OF_INPUT = 2**63 - 1
@@ -117,3 +119,29 @@ class Committer(ABC):
 
     def close(self) -> None:
         """Releases everything."""
+
+
+class CommittableSummary(Struct, frozen=True):
+    """In the stream of what a sink has committed: how many `CommittableWithLineage` of a subtask follow for a
+    checkpoint.
+
+    Those of one subtask come with ascending checkpoints, also where it had nothing to commit. After a failure one may
+    stand for some before it that never come, and may come again.
+    """
+
+    subtask_index: int
+    number_of_subtasks: int
+    checkpoint_id: int
+    """`END_OF_INPUT` in a job without checkpoints."""
+    number_of_committables: int
+    number_of_failed: int
+    """How many were given up: they do not follow."""
+
+
+class CommittableWithLineage(Struct, frozen=True):
+    """In the stream of what a sink has committed: one committable, with the checkpoint and the subtask that it was
+    committed with."""
+
+    committable: Any
+    checkpoint_id: int
+    subtask_index: int

@@ -146,3 +146,34 @@ class Sink(ABC):
         For systems that know one commit per checkpoint, such as tables in a lake.
         """
         raise NotImplementedError(f"{type(self).__name__} says that it commits globally, and has no global committer")
+
+
+class SupportsPreWriteTopology(ABC):
+    """A second base for a `Sink` that has operators of its own before its writers."""
+
+    @abstractmethod
+    def add_pre_write_topology(self, rows: Any) -> Any:
+        """Called in the driver for each submission and each plan.
+
+        Args:
+            rows: the DataStream that goes into the sink.
+
+        Returns:
+            The DataStream that its writers get. Its operators have the parallelism and the slot sharing group of the
+            sink where they set none, and names and uids that begin with the sink's.
+        """
+
+
+class SupportsPostCommitTopology(ABC):
+    """A second base for a `Sink` with a committer, local or global, that goes on with what it has committed."""
+
+    @abstractmethod
+    def add_post_commit_topology(self, committables: Any) -> None:
+        """Called in the driver for each submission and each plan.
+
+        Args:
+            committables: a DataStream of `CommittableSummary` and `CommittableWithLineage`, without event time. After a
+                failure what was committed after the checkpoint that the job starts from comes again, and so may be
+                what that checkpoint has: each once, for state and for sinks that write exactly once. It ends when all
+                is committed. Operators on it get settings as those before the writers do.
+        """

@@ -42,13 +42,15 @@ from flinkray.functions.type_hints import record_type
 from flinkray.plugins import BRIDGES, EXECUTORS, PLANNERS, load_plugin
 from flinkray.progress import PROGRAM_USE, wait_for_result
 from flinkray.streams.checks.functions import check_watermark_strategy
-from flinkray.streams.checks.known_types import KnownType
+from flinkray.streams.checks.known_types import UNKNOWN, KnownType
 from flinkray.streams.data_stream import DataStream
 from flinkray.streams.settings.environment_settings import EnvironmentSettings
 from flinkray.time.watermarks import WatermarkStrategy
 from flinkray.transformations.operator_factories import SourceFactory
 from flinkray.transformations.preparation import prepared
+from flinkray.transformations.sink_topologies import expanded
 from flinkray.transformations.transformation import PhysicalTransformation, Transformation
+from flinkray.types.type_info import OBJECT_TYPE
 
 if TYPE_CHECKING:
     from flinkray.streams.table_environment import StreamTableEnvironment
@@ -394,7 +396,7 @@ class StreamExecutionEnvironment(EnvironmentSettings):
                 f"nothing to execute: the program {name!r} is empty (perhaps it has run already: execute() takes what "
                 "was added since the last call); add a source, and a sink such as print()"
             )
-        recorded = tuple(self._transformations)
+        recorded = expanded(self._transformations, self._apply_to_rows, self._apply_to_committables)
         configuration = _with_absolute_paths(self._configuration)
         if should_prepare and configuration.get(PYTHON_REQUIREMENTS):
             from flinkray.functions.requirements import with_requirements  # few programs need what it imports
@@ -406,6 +408,19 @@ class StreamExecutionEnvironment(EnvironmentSettings):
             configuration=configuration,
             cached_files=self._packed_files() if should_prepare else {},
         )
+
+    def _apply_to_rows(
+        self, topology: Callable[[Any], Any], given: Transformation, known: KnownType = UNKNOWN
+    ) -> tuple[Transformation | None, list[Transformation]]:
+        """What a function makes of the stream of a transformation, and the operators that it adds to the program."""
+        with self._only(()):
+            result = topology(DataStream(self, given, known))
+            return result._transformation if isinstance(result, DataStream) else None, self._transformations
+
+    def _apply_to_committables(
+        self, topology: Callable[[Any], Any], given: Transformation
+    ) -> tuple[Transformation | None, list[Transformation]]:
+        return self._apply_to_rows(topology, given, KnownType.of(OBJECT_TYPE))
 
     def _packed_files(self) -> dict[str, bytes]:
         packed = pack_program_files(self._configuration)

@@ -86,6 +86,11 @@ class OperatorFactory(Struct, frozen=True):
         held = (getattr(self, name, None) for name in ("function", "reduce", "aggregate", "process"))
         return tuple(function for function in held if function is not None)
 
+    @property
+    def ends_chain(self) -> bool:
+        """Whether no operator may join the chain behind it, as it still gives rows when its own data have ended."""
+        return False
+
 
 # -- sources and sinks -------------------------------------------------------------------------------------------
 
@@ -105,12 +110,20 @@ class SinkFactory(OperatorFactory, frozen=True):
     sink: Sink
     is_changelog: bool = False
     """Whether the rows come from a changelog, which the compiler finds out."""
+    gives_committables: bool = False
+    """Whether what it has committed goes on, to operators that the sink has added."""
+
+    @property
+    def ends_chain(self) -> bool:
+        return self.gives_committables
 
 
 class GlobalCommitterFactory(OperatorFactory, frozen=True):
     """Commits what the writers of a sink that commits globally have prepared."""
 
     sink: Sink
+    gives_committables: bool = False
+    """As of `SinkFactory`."""
     barriers_overtake = False
     default_strategy = ChainingStrategy.NEVER
 

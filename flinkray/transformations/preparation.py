@@ -13,7 +13,6 @@ from flinkray.transformations.operator_factories import (
     SinkFactory,
     SourceFactory,
 )
-from flinkray.transformations.partitioning import GlobalPartitioner
 from flinkray.transformations.transformation import (
     PartitionTransformation,
     PhysicalTransformation,
@@ -38,26 +37,20 @@ def prepared(transformations: Sequence[Transformation]) -> tuple[Transformation,
     # Connected only now, so that a loop is copied as it is: the compiler refuses it by name.
     for each in copies.values():
         _connect(each, copies)
-    return tuple(_with_global_committer(copies[id(each)]) for each in transformations)
+    for each in copies.values():
+        _share_sink(each)
+    return tuple(copies[id(each)] for each in transformations)
 
 
-def _with_global_committer(writers: Transformation) -> Transformation:
-    """The transformation, and behind a sink that commits globally its committer, which then leads to the writers."""
-    if not isinstance(writers, PhysicalTransformation) or not isinstance(writers.factory, SinkFactory):
-        return writers
-    sink = writers.factory.sink
-    if not sink.commits_globally:
-        return writers
-    to_one = PartitionTransformation(name="Partition GLOBAL", input=writers, partitioner=GlobalPartitioner())
-    return PhysicalTransformation(
-        name=f"{writers.name}: Global Committer",
-        factory=GlobalCommitterFactory(sink),
-        input_transformations=(to_one,),
-        parallelism=1,
-        max_parallelism=1,
-        uid=None if writers.uid is None else f"{writers.uid}: Global Committer",
-        slot_sharing_group=writers.slot_sharing_group,
-    )
+def _share_sink(transformation: Transformation) -> None:
+    """Gives a global committer the sink as its writers have it."""
+    if not isinstance(transformation, PhysicalTransformation):
+        return
+    if isinstance(factory := transformation.factory, GlobalCommitterFactory):
+        (writers,) = transformation.input_transformations[0].inputs
+        assert isinstance(writers, PhysicalTransformation)
+        assert isinstance(writers.factory, SinkFactory)
+        transformation.factory = structs.replace(factory, sink=writers.factory.sink)
 
 
 def _connect(transformation: Transformation, copies: dict[int, Transformation]) -> None:

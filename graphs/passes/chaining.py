@@ -91,7 +91,7 @@ def _may_share_task(edge: StreamEdge, graph: StreamGraph) -> bool:
 
 
 def _strategies_allow(source: StreamNode, target: StreamNode) -> bool:
-    if source.chaining_strategy is ChainingStrategy.NEVER:
+    if source.chaining_strategy is ChainingStrategy.NEVER or source.factory.ends_chain:
         return False
     if target.chaining_strategy is ChainingStrategy.HEAD_WITH_SOURCES:
         return source.is_source

@@ -171,9 +171,10 @@ class Job:
         self.coordinator.declined(message, self.now)
         self.settle()
 
-    def end_data(self, *names: str) -> None:
+    def end_data(self, *names: str, gives_rows_first: bool = False) -> None:
         for name in names:
-            self.coordinator.end_of_data(EndOfDataReached(JOB, self.task(name).attempt_id), self.now)
+            message = EndOfDataReached(JOB, self.task(name).attempt_id, gives_rows_first)
+            self.coordinator.end_of_data(message, self.now)
         self.settle()
 
     def stored(self, checkpoint_id: int, error: BaseException | None = None) -> None:

@@ -45,6 +45,7 @@ from actors.checkpoints.coordination.pending import (
     Acknowledgement,
     PendingCheckpoint,
     first_not_running,
+    is_ending,
     is_starting,
     plan_checkpoint,
 )
@@ -109,6 +110,8 @@ class CheckpointCoordinator:
         self._last_completed_ms: int | None = None
         self._at_end: set[AttemptId] = set()
         """Attempts that have processed all their rows, and have not finished."""
+        self._giving: set[AttemptId] = set()
+        """The attempts among them that then give what a checkpoint lets them commit: others wait for that."""
         self._covered: set[AttemptId] = set()
         """The attempts among them for which a checkpoint has been completed since then: they are about to finish."""
         self._completed: deque[int] = deque(maxlen=_REMEMBERED)
@@ -268,6 +271,8 @@ class CheckpointCoordinator:
         execution = self._graph.executions.get(message.attempt_id)
         if execution is not None and execution.state is ExecutionState.RUNNING:
             self._at_end.add(message.attempt_id)
+            if message.gives_rows_first:
+                self._giving.add(message.attempt_id)
             self._go_on(now)
 
     def _on_execution(self, execution: Execution, _former: ExecutionState, now: int) -> None:
@@ -281,6 +286,7 @@ class CheckpointCoordinator:
         if not is_lost and state is not ExecutionState.FINISHED:
             return
         self._at_end.discard(attempt)
+        self._giving.discard(attempt)
         self._covered.discard(attempt)
         reason = FailureReason.TASK_LOST if is_lost else FailureReason.TASK_FINISHED
         failure = CheckpointFailure(reason, f"{execution.vertex.name} is {state.name}")
@@ -405,11 +411,7 @@ class CheckpointCoordinator:
         return len(self._pending) < self._settings.max_concurrent
 
     def _is_ending(self) -> bool:
-        """Whether every task has processed all its rows."""
-        executions = self._graph.executions.values()
-        return bool(self._at_end) and all(
-            each.attempt_id in self._at_end or each.state is ExecutionState.FINISHED for each in executions
-        )
+        return is_ending(self._graph, self._at_end, self._giving - self._covered)
 
     def _wants_final(self) -> bool:
         """Whether all tasks wait for the checkpoint that the job ends with, and it is not under way.

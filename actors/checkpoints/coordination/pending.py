@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 
 from msgspec import Struct, field
 
@@ -21,6 +21,7 @@ from graphs.execution_graph import (
     ExecutionVertex,
     ExecutionVertexId,
 )
+from graphs.job_graph import JobVertexId
 from graphs.states import ExecutionState
 
 
@@ -46,6 +47,24 @@ def is_starting(graph: ExecutionGraph) -> bool:
     """Whether a task is being started."""
     on_their_way = (ExecutionState.SCHEDULED, ExecutionState.DEPLOYING, ExecutionState.INITIALIZING)
     return any(execution.state in on_their_way for execution in graph.executions.values())
+
+
+def is_ending(graph: ExecutionGraph, at_end: Set[AttemptId], giving: Set[AttemptId]) -> bool:
+    """Whether all tasks have processed all their rows, but for those that the next checkpoint brings about.
+
+    Args:
+        at_end: the attempts that have processed all their rows, and have not finished.
+        giving: those among them that give rows when a checkpoint is complete, and only then tell others of the end.
+    """
+    before = {graph.executions[each].vertex.job_vertex.id for each in giving}
+    waiting: set[JobVertexId] = set()
+    for vertex in graph.job_vertices.values() if before else ():  # producers come before consumers
+        if any(edge.source_vertex in before or edge.source_vertex in waiting for edge in vertex.job_vertex.inputs):
+            waiting.add(vertex.id)
+    return bool(at_end) and all(
+        each.attempt_id in at_end or each.state is ExecutionState.FINISHED or each.vertex.job_vertex.id in waiting
+        for each in graph.executions.values()
+    )
 
 
 def plan_checkpoint(graph: ExecutionGraph) -> CheckpointPlan:

@@ -273,6 +273,12 @@ class Operator(ABC):
         return True
 
     @property
+    def gives_after_data(self) -> bool:
+        """Whether it emits until the task ends, also when `finish` has been called: those behind, which are in tasks of
+        their own, hear only then that its data have ended. Asked for once, after `setup`."""
+        return False
+
+    @property
     def held_rows(self) -> HeldRows | None:
         """The rows that the operator has taken and that have not left it; None: it holds none between two calls.
 

@@ -40,6 +40,11 @@ class CommitQueue:
         return self._complete
 
     @property
+    def first_checkpoint(self) -> int | None:
+        """The earliest checkpoint of which something is left, but for what is carried over; None: there is none."""
+        return min(self._requests, default=None)
+
+    @property
     def due_checkpoints(self) -> int:
         """How many checkpoints have something that is due."""
         return sum(each <= self._complete for each in self._requests)
@@ -52,7 +57,7 @@ class CommitQueue:
     def next(self) -> list[CommitRequest[Any]]:
         """What is to be committed now: what was carried over, and all that is left of the earliest checkpoint; empty:
         no checkpoint is due."""
-        first = min(self._requests, default=None)
+        first = self.first_checkpoint
         return [] if first is None or first > self._complete else [*self._carried, *self._requests[first]]
 
     def settle(self, requests: Sequence[CommitRequest[Any]]) -> Counter[CommitOutcome]:

@@ -10,6 +10,8 @@ from typing import Any
 from actors.mailbox.task_mailbox import MailboxClosed
 from actors.operators.contract.operator import OperatorContext, label_of
 from actors.operators.sinks.commit_queue import CommitQueue, pause_ms
+from actors.operators.sinks.committed import CommittedRows
+from flinkray.batches.batch import Batch
 from flinkray.connectors.committer import CommitOutcome, CommitRequest, Committer
 from flinkray.errors import ConnectorError
 
@@ -36,6 +38,7 @@ class Commits:
         committer: called on other threads, one call at a time; also its `close`, once the last call has ended.
         fail: called with an error that a commit raised; raises it as one of the operator.
         on_committed: called with a checkpoint id when all that was prepared for it, and before, is committed.
+        give: takes what has been committed, as rows for the operators behind; None: there are none.
     """
 
     def __init__(
@@ -44,11 +47,14 @@ class Commits:
         committer: Committer,
         fail: Callable[[BaseException], None],
         on_committed: Callable[[int], None],
+        give: Callable[[Batch], None] | None = None,
     ) -> None:
         self._context = context
         self._committer = committer
         self._fail = fail
         self._on_committed = on_committed
+        self._give = give
+        self._committed = CommittedRows(context.subtask_index, context.parallelism)
         self._queue = CommitQueue()
         self._is_busy = False
         """Whether an attempt runs, or the pause before the next one."""
@@ -60,20 +66,32 @@ class Commits:
     def add(self, checkpoint_id: int, committables: Sequence[Any]) -> None:
         self._queue.add(checkpoint_id, committables)
 
-    def committables(self) -> Iterable[tuple[int, list[Any]]]:
-        """All that is not known to be committed, for a snapshot."""
-        return self._queue.committables()
+    def committables(self, checkpoint_id: int) -> Iterable[tuple[int, list[Any]]]:
+        """All that is not known to be committed, or has not gone on, for the snapshot of a checkpoint: by checkpoint.
+
+        Where it goes on, the checkpoint itself is always there, so that whoever starts from it gives its rows.
+        """
+        if self._give is None:
+            return self._queue.committables()
+        found: dict[int, list[Any]] = {checkpoint_id: []}
+        for prepared_for, committable in self._committed.committables():
+            found.setdefault(prepared_for, []).append(committable)
+        for prepared_for, committables in self._queue.committables():
+            found.setdefault(prepared_for, []).extend(committables)
+        return sorted(found.items())
 
     def complete(self, checkpoint_id: int) -> None:
         """Begins to commit what was prepared for that checkpoint and all before it."""
         self._queue.complete(checkpoint_id)
+        if self._give is not None:
+            self._committed.complete(checkpoint_id)
         self._go_on()
 
-    def restore(self, prepared: Sequence[tuple[int, Sequence[Any]]]) -> None:
-        """Commits what a checkpoint has under `COMMITTABLES`, and waits for it."""
-        for checkpoint_id, committables in prepared:
-            self._queue.add(checkpoint_id, committables)
-        self.complete_and_wait(max(checkpoint_id for checkpoint_id, _ in prepared))
+    def restore(self, prepared: Sequence[tuple[int, Sequence[Any]]], checkpoint_id: int) -> None:
+        """Commits what that checkpoint has under `COMMITTABLES`, and waits for it."""
+        for prepared_for, committables in prepared:
+            self._queue.add(prepared_for, committables)
+        self.complete_and_wait(max([checkpoint_id, *(prepared_for for prepared_for, _ in prepared)]))
 
     def complete_and_wait(self, checkpoint_id: int) -> None:
         """Commits, and waits for it by running other mails of the task."""
@@ -110,6 +128,9 @@ class Commits:
     def _go_on(self) -> None:
         if self._is_busy:
             return
+        if self._give is not None:
+            for rows in self._committed.take(self._queue.first_checkpoint):
+                self._give(rows)
         requests = self._queue.next()
         if requests:
             self._is_busy = self._is_committing = True
@@ -139,6 +160,8 @@ class Commits:
         if error is not None:
             self._fail(error)
             return
+        if self._give is not None:
+            self._committed.settle(requests)
         for outcome, number in self._queue.settle(requests).items():
             self._context.metrics.count(_METRICS[outcome], number)
         self._tell(requests)

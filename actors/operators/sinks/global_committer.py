@@ -13,7 +13,7 @@ from actors.user_code.errors import NO_VALUE, raise_attributed
 from flinkray.batches.batch import Batch
 from flinkray.connectors.committer import END_OF_INPUT
 from flinkray.transformations.operator_factories import GlobalCommitterFactory
-from flinkray.types.records import Timestamp
+from flinkray.types.records import MAX_TIMESTAMP, Timestamp
 
 
 class GlobalCommitterOperator(Operator):
@@ -26,6 +26,7 @@ class GlobalCommitterOperator(Operator):
 
     def __init__(self, factory: GlobalCommitterFactory) -> None:
         self._sink = factory.sink
+        self._gives = factory.gives_committables
         self._restored: RestoredState | None = None
         self._commits: Commits | None = None
         self._unprotected: list[Any] = []
@@ -39,15 +40,21 @@ class GlobalCommitterOperator(Operator):
     def may_end(self) -> bool:
         return self._commits is None or self._commits.is_settled
 
+    @property
+    def gives_after_data(self) -> bool:
+        return self._gives
+
     def initialize_state(self, restored: RestoredState | None) -> None:
         self._restored = restored
 
     def open(self) -> None:
         restored, self._restored = self._restored, None
         try:
-            self._commits = Commits(self.context, self._sink.create_global_committer(), self._raise, lambda _: None)
+            committer = self._sink.create_global_committer()
+            give = self.output.emit if self._gives else None
+            self._commits = Commits(self.context, committer, self._raise, lambda _: None, give)
             if restored is not None and (waiting := restored.items(COMMITTABLES)):
-                self._commits.restore(waiting)
+                self._commits.restore(waiting, restored.checkpoint_id)
         except BaseException as error:
             self._raise(error)
 
@@ -65,7 +72,9 @@ class GlobalCommitterOperator(Operator):
             self._opened.add(checkpoint_id, committables)
 
     def on_watermark(self, timestamp: Timestamp) -> None:
-        """Watermarks end here."""
+        """Watermarks end here, unless operators are behind. The last one comes there behind the last commits."""
+        if self._gives and timestamp < MAX_TIMESTAMP:
+            self.output.emit_watermark(timestamp)
 
     def process_status(self, is_idle: bool, input_index: int = 0) -> None:
         """Statuses end here."""
@@ -80,7 +89,7 @@ class GlobalCommitterOperator(Operator):
 
     def snapshot_state(self, checkpoint_id: int, options: CheckpointOptions) -> OperatorSnapshot:
         snapshot = OperatorSnapshot()
-        snapshot.add_list(COMMITTABLES, self._opened.committables())
+        snapshot.add_list(COMMITTABLES, self._opened.committables(checkpoint_id))
         return snapshot
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:

@@ -22,10 +22,11 @@ from flinkray.connectors.committer import END_OF_INPUT
 from flinkray.connectors.functions.sink import SinkFunctionSink
 from flinkray.connectors.sink import SinkWriter
 from flinkray.transformations.operator_factories import SinkFactory
-from flinkray.types.records import Timestamp
+from flinkray.types.records import MAX_TIMESTAMP, Timestamp
 from graphs.job_graph import OperatorCode
 
 _WRITER = "writer"
+_NO_COMMITTER = "{} adds a post-commit topology, and commits nothing: let create_committer return a committer"
 
 
 class SinkOperator(Operator):
@@ -43,6 +44,7 @@ class SinkOperator(Operator):
         assert isinstance(factory, SinkFactory)
         self._sink = factory.sink
         self._is_changelog = factory.is_changelog
+        self._gives = factory.gives_committables
         self._collects = bool(getattr(factory.sink, "needs_coordinator", False))
         self._restored: RestoredState | None = None
         self._writer: SinkWriter | None = None
@@ -60,6 +62,10 @@ class SinkOperator(Operator):
     def may_end(self) -> bool:
         return self._commits is None or self._commits.is_settled
 
+    @property
+    def gives_after_data(self) -> bool:
+        return self._gives
+
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)
         functions = [self._sink.function] if isinstance(self._sink, SinkFunctionSink) else []
@@ -75,7 +81,7 @@ class SinkOperator(Operator):
             if self._collects:
                 self._writer = self._collect_writer(restored)
                 return
-            self._open_commits(restored)
+            self._open_commits(restored, gives_restored=self._gives)
             self._functions.open(TaskRuntimeContext(self.context))
             states = None if restored is None else restored.items(_WRITER)
             restored_id = None if restored is None else restored.checkpoint_id
@@ -89,7 +95,8 @@ class SinkOperator(Operator):
             if self._collects:
                 self._collect_writer(restored).close()
                 return
-            self._open_commits(restored)
+            # Without committables it may be that those behind had finished too, and take nothing.
+            self._open_commits(restored, gives_restored=False)
         except BaseException as error:
             self._raise(error)
         finally:
@@ -106,12 +113,13 @@ class SinkOperator(Operator):
             self._raise(error)
 
     def on_watermark(self, timestamp: Timestamp) -> None:
-        """Tells the writer; watermarks end here, but for a global committer, which is behind."""
+        """Tells the writer; watermarks end here, unless operators are behind. The last one comes there behind the last
+        commits."""
         try:
             self._opened_writer.write_watermark(timestamp)
         except BaseException as error:
             self._raise(error)
-        if self._sink.commits_globally:
+        if self._sink.commits_globally or (self._gives and timestamp < MAX_TIMESTAMP):
             self.output.emit_watermark(timestamp)
 
     def process_status(self, is_idle: bool, input_index: int = 0) -> None:
@@ -166,7 +174,7 @@ class SinkOperator(Operator):
                 return snapshot
             if not self._sink.commits_globally and (prepared := self._prepare(checkpoint_id)):
                 self._commits_of(prepared).add(checkpoint_id, prepared)
-            snapshot.add_list(COMMITTABLES, () if self._commits is None else self._commits.committables())
+            snapshot.add_list(COMMITTABLES, () if self._commits is None else self._commits.committables(checkpoint_id))
             state = writer.snapshot_state(checkpoint_id)
             if state is not None:
                 snapshot.add_list(_WRITER, [state])
@@ -198,13 +206,20 @@ class SinkOperator(Operator):
 
     # -- inside --------------------------------------------------------------------------------------------------
 
-    def _open_commits(self, restored: RestoredState | None) -> None:
-        """Commits what is restored, before anything is written."""
+    def _open_commits(self, restored: RestoredState | None, gives_restored: bool) -> None:
+        """Commits what is restored, before anything is written.
+
+        Args:
+            gives_restored: whether operators behind are told of that checkpoint also where it has nothing to commit.
+        """
         committer = self._sink.create_committer()
         if committer is not None:
-            self._commits = Commits(self.context, committer, self._raise, self._on_committed)
-        if restored is not None and (waiting := restored.items(COMMITTABLES)):
-            self._commits_of(waiting).restore(waiting)
+            give = self.output.emit if self._gives else None
+            self._commits = Commits(self.context, committer, self._raise, self._on_committed, give)
+        elif self._gives:
+            raise TypeError(_NO_COMMITTER.format(type(self._sink).__name__))
+        if restored is not None and ((waiting := restored.items(COMMITTABLES)) or gives_restored):
+            self._commits_of(waiting).restore(waiting, restored.checkpoint_id)
 
     def _on_committed(self, checkpoint_id: int) -> None:
         # What was restored is committed before there is a writer, and the end of input is no checkpoint.

@@ -69,6 +69,8 @@ class OperatorChain:
         self._figures = figures
         self._create_writer = create_writer
         self._writers: list[ResultWriter] = []
+        self.late_results: set[int] = set()
+        """Indices of the results into which operators emit until the task ends (`Operator.gives_after_data`)."""
         self._partitioners: list[OpenedPartitioner] = []
         self.chunk_limit = ChunkLimit(self._writers)
         self._operator_acted = environment.operator_acted
@@ -172,6 +174,7 @@ class OperatorChain:
         for operator in reversed(self.operators):
             with naming_operator(operator):
                 operator.recover_finished(restored_of(OperatorId(operator.context.operator_id)))
+        self.late_results.clear()
 
     def end_keys(self) -> None:
         """Tells the head that no more rows will come of any key that it has had."""
@@ -286,6 +289,8 @@ class OperatorChain:
         for edge, partitioner in zip(member.last.network_outputs, member.codes[-1].partitioners, strict=True):
             writer = self._create_writer(edge, partitioner)
             self._writers.append(writer)
+            if operator.gives_after_data:
+                self.late_results.add(edge.result_index)
             self._partitioners.append(OpenedPartitioner(context, partitioner))
             edges.append(CountingOutput(RecordWriterOutput(writer, edge.output_tag), self._figures.count_out))
         if not isinstance(operator, SourceOperator):

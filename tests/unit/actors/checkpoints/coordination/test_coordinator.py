@@ -643,6 +643,24 @@ def test_the_last_checkpoint_is_not_triggered_twice_where_several_may_be_under_w
     assert triggered(job) == [1]
 
 
+def test_the_last_checkpoint_waits_for_none_that_only_get_rows_from_its_commits_and_these_get_one_of_their_own() -> (
+    None
+):
+    job = Job(settings(interval_ms=Millis(60_000)))
+    job.end_data("Source 0", "Source 1")
+    job.end_data("count 0", gives_rows_first=True)
+    assert triggered(job) == []
+    job.end_data("count 1", gives_rows_first=True)
+    assert triggered(job) == [1]
+    job.complete(1)
+    for name in ALL[:4]:
+        job.move(name, "FINISHED")
+    job.end_data("Sink 0")
+    assert triggered(job) == []
+    job.end_data("Sink 1")
+    assert triggered(job) == [2]
+
+
 def test_there_is_no_last_checkpoint_where_it_is_switched_off_or_there_are_no_periodic_ones() -> None:
     for changes in ({"has_final": False}, {"interval_ms": None}):
         job = Job(settings(**changes))

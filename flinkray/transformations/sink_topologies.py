@@ -1,0 +1,83 @@
+"""What sinks consist of: what they add before their writers and behind their commits, and their global committers."""
+
+from __future__ import annotations
+
+import copy
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from msgspec import structs
+
+from flinkray.connectors.sink import SupportsPostCommitTopology, SupportsPreWriteTopology
+from flinkray.errors import InvalidProgramError
+from flinkray.transformations.operator_factories import GlobalCommitterFactory, SinkFactory
+from flinkray.transformations.partitioning import GlobalPartitioner
+from flinkray.transformations.transformation import PartitionTransformation, PhysicalTransformation, Transformation
+
+Apply = Callable[[Callable[[Any], Any], Transformation], tuple[Transformation | None, Sequence[Transformation]]]
+"""Calls a function with the stream of a transformation; gives the transformation of the stream that it returns, and the
+operators that it adds."""
+
+_INHERITED = ("parallelism", "max_parallelism", "slot_sharing_group")
+
+
+def expanded(
+    transformations: Sequence[Transformation], apply_to_rows: Apply, apply_to_committables: Apply
+) -> tuple[Transformation, ...]:
+    """The operators of a program, with those that its sinks consist of. The given ones stay as they are."""
+    found: list[Transformation] = []
+    waiting = deque(transformations)
+    while waiting:
+        each = waiting.popleft()
+        if not isinstance(each, PhysicalTransformation) or not isinstance(each.factory, SinkFactory):
+            found.append(each)
+            continue
+        sink, writers = each.factory.sink, copy.copy(each)
+        if isinstance(sink, SupportsPreWriteTopology):
+            rows, added = apply_to_rows(sink.add_pre_write_topology, each.input_transformations[0])
+            if rows is None:
+                raise InvalidProgramError(
+                    f"{type(sink).__name__}.add_pre_write_topology returns no DataStream; return the one that the "
+                    "writers are to get"
+                )
+            writers.input_transformations = (rows,)
+            waiting.extend(_of_sink(each, added))
+        last = _global_committer(writers, sink) if sink.commits_globally else writers
+        if isinstance(sink, SupportsPostCommitTopology):
+            last.factory = structs.replace(last.factory, gives_committables=True)
+            _, added = apply_to_committables(sink.add_post_commit_topology, last)
+            waiting.extend(_of_sink(each, added))
+        found.append(last)
+    return tuple(found)
+
+
+def _global_committer(writers: PhysicalTransformation, sink: Any) -> PhysicalTransformation:
+    """The committer of all writers, which leads to them."""
+    to_one = PartitionTransformation(name="Partition GLOBAL", input=writers, partitioner=GlobalPartitioner())
+    return PhysicalTransformation(
+        name=f"{writers.name}: Global Committer",
+        factory=GlobalCommitterFactory(sink),
+        input_transformations=(to_one,),
+        parallelism=1,
+        max_parallelism=1,
+        uid=None if writers.uid is None else f"{writers.uid}: Global Committer",
+        slot_sharing_group=writers.slot_sharing_group,
+    )
+
+
+def _of_sink(sink: PhysicalTransformation, added: Sequence[Transformation]) -> Sequence[Transformation]:
+    """Operators that a sink has added, with what is set for the sink where they say nothing else (as in Flink)."""
+    for each in added:
+        if each.uid is not None:
+            if sink.uid is None:
+                raise InvalidProgramError(
+                    f"sink {sink.name!r} adds the operator {each.name!r} with uid {each.uid!r}, which two such sinks "
+                    "would both have; give the sink a uid"
+                )
+            each.uid = f"{sink.uid}: {each.uid}"
+        each.name = f"{sink.name}: {each.name}"
+        for setting in _INHERITED:
+            if getattr(each, setting) is None:
+                setattr(each, setting, getattr(sink, setting))
+    return added

@@ -1,0 +1,92 @@
+"""Rules of the operators that sinks add to a program."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from flinkray import (
+    DataStream,
+    DiscardSink,
+    InvalidProgramError,
+    Sink,
+    StreamExecutionEnvironment,
+    SupportsPostCommitTopology,
+    SupportsPreWriteTopology,
+)
+from flinkray.transformations.operator_factories import GlobalCommitterFactory, SinkFactory
+from flinkray.transformations.preparation import prepared
+from flinkray.transformations.transformation import PhysicalTransformation
+
+
+class Lake(DiscardSink, SupportsPreWriteTopology, SupportsPostCommitTopology):
+    commits_globally = True
+    uid = "merged"
+
+    def prepare(self) -> Sink:
+        return Lake()
+
+    def add_pre_write_topology(self, rows: DataStream) -> Any:
+        return rows.map(lambda n: n).name("sorted")
+
+    def add_post_commit_topology(self, committables: DataStream) -> None:
+        merged = committables.map(lambda each: each).name("merged").set_parallelism(1)
+        if self.uid:
+            merged.uid(self.uid)
+        merged.sink_to(_Inner()).name("inner")
+
+
+class _Inner(DiscardSink, SupportsPreWriteTopology):
+    """A sink that a sink adds."""
+
+    def add_pre_write_topology(self, rows: DataStream) -> Any:
+        return rows.map(lambda n: n).name("counted")
+
+
+def expanded(sink: Sink, **settings: Any) -> tuple[PhysicalTransformation, ...]:
+    environment = StreamExecutionEnvironment.get_execution_environment({"parallelism.default": 4})
+    added = environment.from_sequence(1, 3).sink_to(sink).name("lake")
+    for setting, value in settings.items():
+        getattr(added, setting)(value)
+    recorded = list(environment._transformations)
+    plans = [environment.get_execution_plan() for _ in range(2)]
+    assert plans[0] == plans[1]
+    assert environment._transformations == recorded, "what sinks add is no part of the program"
+    found = environment._pipeline("job", should_prepare=False).transformations
+    return tuple(each for each in found if isinstance(each, PhysicalTransformation))
+
+
+def test_what_a_sink_adds_has_the_settings_of_the_sink_where_it_says_nothing_and_names_and_uids_behind_its() -> None:
+    found = expanded(Lake(), uid="lake", set_parallelism=2, slot_sharing_group="lakes")
+    shown = {each.name: (each.uid, each.parallelism, each.slot_sharing_group) for each in found}
+    assert shown == {
+        "Sink: lake: Global Committer": ("lake: Global Committer", 1, "lakes"),
+        "Sink: lake: sorted": (None, 2, "lakes"),
+        "Sink: lake: merged": ("lake: merged", 1, "lakes"),
+        "Sink: lake: Sink: inner": (None, 2, "lakes"),
+        "Sink: lake: Sink: inner: counted": (None, 2, "lakes"),
+    }
+
+
+def test_a_global_committer_has_the_sink_as_its_writers_have_it() -> None:
+    copies = prepared(expanded(Lake(), uid="lake"))
+    (committer,) = [each for each in copies if isinstance(each, PhysicalTransformation) and "Global" in each.name]
+    (writers,) = committer.input_transformations[0].inputs
+    assert isinstance(committer.factory, GlobalCommitterFactory)
+    assert isinstance(writers, PhysicalTransformation)
+    assert isinstance(writers.factory, SinkFactory)
+    assert committer.factory.sink is writers.factory.sink
+    assert (committer.factory.gives_committables, writers.factory.gives_committables) == (True, False)
+
+
+class Nothing(Lake):
+    def add_pre_write_topology(self, rows: DataStream) -> Any:
+        return None
+
+
+def test_what_cannot_be_added_is_refused_before_anything_runs() -> None:
+    with pytest.raises(InvalidProgramError, match="operator 'merged' with uid 'merged', .*; give the sink a uid"):
+        expanded(Lake())
+    with pytest.raises(InvalidProgramError, match=r"Nothing\.add_pre_write_topology returns no DataStream"):
+        expanded(Nothing(), uid="lake")
