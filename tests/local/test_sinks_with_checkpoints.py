@@ -14,6 +14,7 @@ from actors.spark.spill import SpillBlockStore
 from flinkray import (
     CheckpointedFunction,
     CollectSink,
+    CommittableWithLineage,
     DataGenSource,
     DataStream,
     FileSink,
@@ -21,14 +22,18 @@ from flinkray import (
     JobStatus,
     ListStateDescriptor,
     MapFunction,
+    PartitionCommit,
     RestartStrategies,
     SequenceField,
     Sink,
     SinkFunction,
     StreamExecutionEnvironment,
+    SupportsPostCommitTopology,
+    Types,
     WatermarkStrategy,
 )
 from flinkray.batches.row_codec import decode
+from flinkray.connectors.files.writing.commits import FileCommittable
 from flinkray.functions.interfaces import FunctionInitializationContext, FunctionSnapshotContext
 from tests.support.waiting import eventually
 
@@ -254,3 +259,37 @@ def test_what_a_sink_function_keeps_in_its_state_is_not_lost(tmp_path: Path) -> 
     failing(env, tmp_path, (301, 902, 1_403)).add_sink(Buffering(tmp_path / "part-0"))
     env.execute()
     assert sorted(set(lines(tmp_path))) == list(range(ROWS))
+
+
+class ListedFiles(FileSink, SupportsPostCommitTopology):
+    """Writes the names of its files into further files."""
+
+    def __init__(self, directory: Path, **settings: Any) -> None:
+        super().__init__(directory / "rows", **settings)
+        self.listed = directory / "listed"
+
+    def add_post_commit_topology(self, committables: DataStream) -> None:
+        committed = committables.filter(lambda each: isinstance(each, CommittableWithLineage)).map(
+            lambda each: each.committable, Types.PICKLED_BYTE_ARRAY()
+        )
+        names = committed.filter(lambda each: isinstance(each, FileCommittable)).map(lambda each: Path(each.final).name)
+        names.sink_to(FileSink(self.listed, "text"))
+
+
+@pytest.mark.parametrize("settings", [{}, {"partition_by": ["k"], "partition_commit": PartitionCommit()}])
+@pytest.mark.parametrize("mode", ["BATCH", "STREAMING"])
+def test_a_sink_with_an_end_goes_on_with_all_that_it_has_committed(
+    mode: str, settings: dict[str, Any], tmp_path: Path
+) -> None:
+    """Also where no checkpoint is due before the end, and another follows what is committed then."""
+    options: dict[str, Any] = {"execution.target": "local", "parallelism.default": 2, "execution.runtime-mode": mode}
+    if mode == "STREAMING":
+        options["execution.checkpointing.interval"] = "1 h"
+    env = Env.get_execution_environment(options)
+    rows = env.from_sequence(1, 9).map(lambda n: {"n": n, "k": n % 2})
+    rows.sink_to(ListedFiles(tmp_path, **settings)).name("files")
+    env.execute()
+    names = {path.name for path in (tmp_path / "rows").rglob("*.parquet")}
+    listed = [line for path in (tmp_path / "listed").iterdir() for line in path.read_text().splitlines()]
+    assert names
+    assert sorted(listed) == sorted(names)

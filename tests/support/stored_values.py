@@ -79,6 +79,7 @@ from flinkray import (
     when,
 )
 from flinkray.batches.row_codec import decode
+from flinkray.connectors.committer import CommittableSummary, CommittableWithLineage
 from flinkray.connectors.delta.data_files import DeltaFile
 from flinkray.connectors.delta.log import DeltaSplit, DeltaStart
 from flinkray.connectors.delta.tables import DeltaPlace
@@ -239,6 +240,7 @@ def examples() -> dict[str, Any]:
         "one of two": TaggedUnion(True, Row(n=1)),
         "values of time": (Time.seconds(5), Duration.of_millis(7), datetime.timedelta(milliseconds=3)),
         "position": Position(datetime.datetime(2024, 2, 29), Decimal("1.50"), (Numbers(1, 2),)),
+        "what a sink has committed": [CommittableSummary(0, 2, 7, 1, 0), CommittableWithLineage("a", 7, 0)],
         "files of a sink": [FileCommittable("a/.b", "a/b"), AbandonedFiles(("a/.c", "a/.d"))],
         "files that are put together": [
             FileToCompact("a/.b", "a/b", 7, "0a"),

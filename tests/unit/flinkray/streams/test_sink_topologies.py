@@ -86,7 +86,7 @@ class Nothing(Lake):
 
 
 def test_what_cannot_be_added_is_refused_before_anything_runs() -> None:
-    with pytest.raises(InvalidProgramError, match="operator 'merged' with uid 'merged', .*; give the sink a uid"):
+    with pytest.raises(InvalidProgramError, match=r"operator 'merged' with uid 'merged', .*; give the sink a uid"):
         expanded(Lake())
     with pytest.raises(InvalidProgramError, match=r"Nothing\.add_pre_write_topology returns no DataStream"):
         expanded(Nothing(), uid="lake")
