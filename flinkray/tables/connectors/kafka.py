@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Literal, cast
+from typing import Literal
 
 from flinkray.connectors.delivery_guarantee import DeliveryGuarantee
 from flinkray.connectors.formats.message_format import MessageFormat
@@ -141,7 +141,7 @@ def _offsets(
         )
     if reset not in _RESETS:
         raise options.fail(f"option 'properties.{_RESET}' is one of {', '.join(_RESETS)}, not {reset!r}")
-    return KafkaOffsets.committed(cast(Literal["earliest", "latest", "none"], reset))
+    return KafkaOffsets.committed(reset)
 
 
 def _specific(options: ConnectorOptions, key: str) -> dict[tuple[str, int], int]:
