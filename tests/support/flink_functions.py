@@ -39,6 +39,18 @@ COLUMNS: dict[str, tuple[str, list[Any]]] = {
     "dt": ("DATE", [dt.date(2024, 2, 29), dt.date(1999, 12, 31), dt.date(1970, 1, 1), None]),
 }
 """Columns that expressions of columns.jsonl are about: their types, and four rows."""
+MORE_COLUMNS: dict[str, tuple[str, list[Any]]] = {
+    "d": ("DOUBLE", [1.5, -2.5, 1e10, None, 0.1, -0.0]),
+    "b": ("BIGINT", [2, 2**63 - 1, -(2**63), None, -1, 0]),
+    "i": ("INT", [7, -7, 2**31 - 1, None, -(2**31), 0]),
+    "ni": ("INT NOT NULL", [2, -1, 1, 3, 5, 4]),
+    "s": ("STRING", ["hello", "Straße 12", "", None, " a\U0001f600b ", "2024-01-05"]),
+    "tt": (
+        "STRING",
+        ["2024-02-29 10:20:30.123456789", "2024-1-5", "nope", None, "2024-01-05 10:20", "1969-12-31 23:59:59.5"],
+    ),
+}
+"""Columns that expressions of more_columns.jsonl are about: limits, -0.0, and texts that are nearly times."""
 _BATCH = 30
 
 

@@ -13,6 +13,7 @@ from flinkray.errors import SqlError
 from flinkray.tables.binding.binder import execute_ddl
 from flinkray.tables.catalog import Catalog
 from flinkray.tables.syntax.expressions import (
+    Apart,
     ArrayOf,
     Between,
     Binary,
@@ -165,6 +166,7 @@ def _larger(items: st.SearchStrategy[Expression]) -> st.SearchStrategy[Expressio
     whens = st.lists(st.builds(When, items, items), min_size=1, max_size=2).map(tuple)
     return st.one_of(
         st.builds(Infix, st.sampled_from(_OPERATORS), items, items),
+        st.builds(Apart, items, items, st.sampled_from([IntervalUnits("DAY"), IntervalUnits("DAY", last="SECOND")])),
         st.builds(Junction, st.sampled_from(["AND", "OR"]), _tuples(items, 2)),
         st.builds(Prefix, st.sampled_from(["-", "+", "NOT"]), items),
         st.builds(Is, items, st.sampled_from(["NULL", "TRUE", "FALSE", "UNKNOWN", "JSON VALUE"]), st.booleans()),

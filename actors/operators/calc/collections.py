@@ -33,7 +33,10 @@ def _array(call: KernelCall, *elements: Datum) -> pa.Array:
 
 def _map(call: KernelCall, *entries: Datum) -> pa.Array:
     keys, values = _interleaved(entries[::2], call.rows), _interleaved(entries[1::2], call.rows)
-    return maps_of(_each(call.rows, len(entries) // 2), keys, values, None, call.arrow_type)
+    lengths = _each(call.rows, len(entries) // 2)
+    made = maps_of(lengths, keys, values, None, call.arrow_type)
+    rows, (codes,) = rows_of(lengths), _codes(keys)
+    return made if len(_first_of_each(rows, codes)) == len(rows) else _map_union(call, made)
 
 
 def _row(call: KernelCall, *values: Datum) -> pa.Array:
@@ -103,6 +106,12 @@ def _element(call: KernelCall, value: pa.Array) -> pa.Array:
 def _codes(*columns: pa.Array) -> list[Indices]:
     """The same number for the same value in all of the columns, NULL being a value."""
     target = columns[0].type
+    if pa.types.is_decimal(target) and not all(column.type.equals(target) for column in columns):
+        scale = max(column.type.scale if pa.types.is_decimal(column.type) else 0 for column in columns)
+        target = pa.decimal128(38, scale)
+        columns = tuple(
+            column if pa.types.is_decimal(column.type) else column.cast(pa.decimal128(19, 0)) for column in columns
+        )
     joined = pa.concat_arrays([column.cast(target) for column in columns])
     if pa.types.is_nested(target):
         joined = pa.array([repr(value) for value in joined.to_pylist()])
@@ -283,6 +292,9 @@ def _entries(call: KernelCall, value: pa.Array) -> pa.Array:
 
 def _from_arrays(call: KernelCall, keys: Datum, values: Datum) -> pa.Array:
     columns = [as_array(side, call.rows) for side in (keys, values)]
+    is_null = pc.or_(*(column.is_null() for column in columns)).to_numpy(zero_copy_only=False)
+    if is_null.any():
+        columns = [column.take(pa.array(np.arange(call.rows), mask=is_null)) for column in columns]
     (lengths, flat_keys), (other, flat_values) = (flat_list(column) for column in columns)
     if (lengths != other).any():
         raise ValueError("MAP_FROM_ARRAYS takes as many keys as values")

@@ -34,6 +34,7 @@ from flinkray.tables.types.logical import (
     BOOLEAN,
     BYTE_STRINGS,
     DATETIMES,
+    DOUBLE,
     NUMBERS,
     STRING,
     TEXTS,
@@ -46,9 +47,12 @@ from flinkray.tables.types.logical import (
 
 _TEXT = pa.string()
 _STEP = re.compile(
-    r"\.(?P<name>[A-Za-z_$][\w$-]*)|\[\s*(?:'(?P<quoted>[^']*)'|(?P<index>\d+))\s*\]|(?P<all>\[\*\]|\.\*)"
+    r"\.(?P<name>[\w$][\w$-]*)|\.?\[\s*(?:'(?P<quoted>[^']*)'|\"(?P<double>[^\"]*)\"|(?P<index>-?\d+))\s*\]"
+    r"|(?P<all>\[\*\]|\.\*)"
 )
 _MODE = re.compile(r"\s*(?:(?P<mode>lax|strict)\s+)?\$(?P<steps>.*)", re.IGNORECASE | re.DOTALL)
+_DECODER = json.JSONDecoder(parse_float=decimal.Decimal, parse_constant=lambda word: _refuse(word))
+_SPACE = " \t\r\n"
 _MISSING = object()
 """What a path finds where nothing is."""
 
@@ -58,10 +62,15 @@ class _Unreadable(Exception):
 
 
 def _loads(text: str) -> Any:
+    """The first value of a text: what comes behind it is not read, as Flink's reader does not."""
     try:
-        return json.loads(text, parse_float=decimal.Decimal, parse_constant=_refuse)
+        begin = len(text) - len(text.lstrip(_SPACE))
+        value, end = _DECODER.raw_decode(text, begin)
     except (ValueError, RecursionError) as error:
         raise _Unreadable(str(error)) from error
+    if text[end - 1] not in '"]}' and text[end : end + 1] not in ("", *_SPACE):
+        raise _Unreadable(f"{text!r} is no JSON")
+    return value
 
 
 def _refuse(word: str) -> Any:
@@ -89,15 +98,15 @@ def _path(text: str) -> tuple[bool, tuple[str | int | None, ...]]:
     Raises:
         ValueError: it cannot be read.
     """
-    found = _MODE.fullmatch(text)
-    if found is None:
-        raise ValueError(f"{text!r} is no path of JSON; one begins with $")
+    found = _MODE.fullmatch(text) or _MODE.fullmatch(f"$.{text}")
+    if found is None or not text:
+        raise ValueError(f"{text!r} is no path of JSON")
     rest, steps, at = found["steps"].rstrip(), [], 0
     while at < len(rest):
         step = _STEP.match(rest, at)
         if step is None:
             raise ValueError(f"the path {text!r} cannot be read from {rest[at:]!r} on")
-        name = step["name"] if step["name"] is not None else step["quoted"]
+        name = next((step[each] for each in ("name", "quoted", "double") if step[each] is not None), None)
         steps.append(name if name is not None else int(step["index"]) if step["index"] else None)
         at = step.end()
     return (found["mode"] or "").lower() == "lax", tuple(steps)
@@ -112,19 +121,30 @@ def _find(value: Any, steps: tuple[str | int | None, ...]) -> Any:
         if isinstance(step, str):
             value = value.get(step, _MISSING) if isinstance(value, dict) else _MISSING
         else:
-            value = value[step] if isinstance(value, list) and step < len(value) else _MISSING
+            value = value[step] if isinstance(value, list) and -len(value) <= step < len(value) else _MISSING
         if value is _MISSING:
             break
     return value
 
 
 def _read(text: str, path: str) -> Any:
-    """What the path finds; without `lax` it has to find something."""
+    """What the path finds; without `lax` it has to find something that is not null, in a text that is JSON."""
     is_lax, steps = _path(path)
-    found = _find(_loads(text), steps)
-    if found is _MISSING and not is_lax:
-        raise _Unreadable(f"the path {path!r} leads nowhere in {text!r}")
-    return found
+    try:
+        found = _find(_loads(text), steps)
+    except _Unreadable:
+        if not is_lax:
+            raise
+        return _MISSING
+    if found is not _MISSING and found is not None:
+        return found
+    if not is_lax:
+        raise _Unreadable(f"the path {path!r} finds nothing in {text!r}")
+    return _MISSING
+
+
+def _is_lax(path: str) -> bool:
+    return _path(path)[0]
 
 
 # -- reading -------------------------------------------------------------------------------------------------------
@@ -152,11 +172,13 @@ def _value(
             return None
         try:
             found = _read(json_text, path)
+            if isinstance(found, dict | list) and _is_lax(path):
+                found = _MISSING
             if isinstance(found, dict | list):
                 raise _Unreadable(f"what {path!r} finds in {json_text!r} is no scalar")
         except _Unreadable as problem:
             return _as_text(_behaviour(error, error_default, str(problem), {"NULL": None}))
-        if found is _MISSING or found is None:
+        if found is _MISSING:
             problem_text = f"the path {path!r} finds nothing in {json_text!r}"
             return _as_text(_behaviour(empty, empty_default, problem_text, {"NULL": None}))
         return _as_text(found)
@@ -186,7 +208,8 @@ def _query(
     def one(json_text: str) -> Any:
         try:
             found = _read(json_text, path)
-            if found is _MISSING or found is None:
+            is_wrapped = wrapper != "WITHOUT"
+            if found is _MISSING or (_is_lax(path) and not is_wrapped and not isinstance(found, dict | list)):
                 problem = f"the path {path!r} finds nothing in {json_text!r}"
                 return finished(_behaviour(empty, None, problem, _EMPTY))
             if wrapper == "UNCONDITIONAL" or (wrapper == "CONDITIONAL" and not isinstance(found, dict | list)):
@@ -234,9 +257,9 @@ def _by_distinct(text: pa.Array, compute: Callable[[Any], Any], arrow_type: pa.D
 def _written(values: pa.Array, kind: LogicalType, call: KernelCall) -> pa.Array:
     """Each value as JSON; NULL stays NULL."""
     if kind.root in APPROXIMATE:
-        texts = to_text(values, kind, call.context)
-        has_exponent = pc.match_substring(texts, "E")
-        return _by_distinct(texts, _digits, _TEXT) if pc.any(has_exponent).as_py() else texts
+        texts = to_text(values.cast(pa.float64()), DOUBLE, call.context)
+        is_special = pc.match_substring_regex(texts, "[EN]|Inf")
+        return _by_distinct(texts, _digits, _TEXT) if pc.any(is_special).as_py() else texts
     if kind.root in NUMBERS:
         return to_text(values, kind, call.context)
     if kind == BOOLEAN.with_nullability(kind.nullable):
@@ -346,6 +369,10 @@ def _array(call: KernelCall, on_null: str, *elements: Datum) -> pa.Array:
     return _made(_members(call, elements, range(len(elements))), on_null, "[]")
 
 
+def _quote(text: str) -> str:
+    return json.dumps(text).replace("/", "\\/")
+
+
 def _unquote(text: str) -> str:
     if len(text) < 2 or text[0] != '"' or text[-1] != '"':
         return text
@@ -362,7 +389,7 @@ JSON_KERNELS = {
     "JSON_STRING": with_call(_string),
     "JSON_OBJECT": with_call(_object, 0),
     "JSON_ARRAY": with_call(_array, 0),
-    "JSON_QUOTE": plain(lambda text: _by_distinct(text, lambda one: json.dumps(one, ensure_ascii=False), _TEXT)),
+    "JSON_QUOTE": plain(lambda text: _by_distinct(text, _quote, _TEXT)),
     "JSON_UNQUOTE": plain(lambda text: _by_distinct(text, _unquote, _TEXT)),
     "IS JSON": plain(_is_json, 1),
 }

@@ -31,6 +31,15 @@ def _equal(left: Datum, right: Datum) -> Datum:
     return nulls_where(is_null, _same(*sides))
 
 
+def _compared(compute: Callable[[Datum, Datum], Datum]) -> Kernel:
+    """A comparison, also of NULL with NULL, whose types say nothing."""
+
+    def kernel(call: KernelCall, left: Datum, right: Datum) -> Datum:
+        return pa.nulls(call.rows, pa.bool_()) if pa.types.is_null(left.type) else compute(left, right)
+
+    return with_call(kernel)
+
+
 def _same(left: pa.Array, right: pa.Array) -> pa.Array:
     """Whether both hold the same value, NULL counting as one, nested ones included; never NULL."""
     if left.null_count or right.null_count:
@@ -121,12 +130,12 @@ def _of_extremes(compute: Callable[..., Datum]) -> Kernel:
 
 
 LOGIC_KERNELS = {
-    "=": plain(_equal),
-    "<>": plain(lambda left, right: pc.invert(_equal(left, right))),
-    "<": plain(pc.less),
-    "<=": plain(pc.less_equal),
-    ">": plain(pc.greater),
-    ">=": plain(pc.greater_equal),
+    "=": _compared(_equal),
+    "<>": _compared(lambda left, right: pc.invert(_equal(left, right))),
+    "<": _compared(pc.less),
+    "<=": _compared(pc.less_equal),
+    ">": _compared(pc.greater),
+    ">=": _compared(pc.greater_equal),
     "AND": _folded(pc.and_kleene),
     "OR": _folded(pc.or_kleene),
     "NOT": plain(pc.invert),

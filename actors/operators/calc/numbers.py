@@ -109,7 +109,7 @@ def _rounding(decimal_mode: str, whole: Callable[[npt.NDArray[Any], int], npt.ND
         if call.result_type.root in INTEGERS:
             return value if digits >= 0 else _with_numbers(value, lambda numbers: whole(numbers, -digits))
         # Java rounds the decimal that the shortest text of the number is.
-        return _rounded_double(value, digits, decimal_mode)
+        return pc.add(_rounded_double(value, digits, decimal_mode), pa.scalar(0.0, value.type))  # decimals have no -0.0
 
     return kernel
 
@@ -210,7 +210,8 @@ def _logarithm(first: npt.NDArray[Any], *second: npt.NDArray[Any]) -> npt.NDArra
 def _sign(call: KernelCall, value: pa.Array) -> Datum:
     if isinstance(call.result_type, DecimalType):
         return pc.sign(value).cast(pa.decimal128(38, 0)).cast(call.arrow_type)
-    return pc.sign(value).cast(call.arrow_type)
+    # Java's keeps the sign of -0.0.
+    return pc.if_else(pc.equal(value, pa.scalar(0, value.type)), value, pc.sign(value).cast(call.arrow_type))
 
 
 # -- chance --------------------------------------------------------------------------------------------------------
@@ -242,7 +243,7 @@ def without_zeros(characters: npt.NDArray[np.uint8], width: int, like: pa.Array)
 
 
 _DOUBLES: dict[str, Callable[..., npt.NDArray[Any]]] = {
-    "SQRT": np.sqrt,
+    "SQRT": lambda x: np.sqrt(x) + 0.0,  # of -0.0, too, 0.0
     "LN": np.log,
     "LOG10": np.log10,
     "LOG2": np.log2,
@@ -261,7 +262,7 @@ _DOUBLES: dict[str, Callable[..., npt.NDArray[Any]]] = {
     "TANH": np.tanh,
     "DEGREES": np.degrees,
     "RADIANS": np.radians,
-    "POWER": np.power,
+    "POWER": lambda x, y: pc.power(pa.array(x), pa.array(y)).to_numpy(),  # numpy's is off by more than Java's
 }
 NUMBER_KERNELS = {
     **{name: with_call(_arithmetic) for name in ("+", "*", "/")},

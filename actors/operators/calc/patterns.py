@@ -65,10 +65,17 @@ def _translated(pattern: str, escape: str | None, rules: tuple[dict[str, str], C
 # -- regular expressions -------------------------------------------------------------------------------------------
 
 
+_REFUSED = object()
+
+
 def _or_python(
-    kernel: Callable[..., pa.Array], compute: Callable[..., object], arrow_type: pa.DataType
+    kernel: Callable[..., pa.Array],
+    compute: Callable[..., object],
+    arrow_type: pa.DataType,
+    of_none: object = _REFUSED,
 ) -> Callable[..., pa.Array]:
-    """Arrow's kernel, or Python's function where RE2 refuses the expression."""
+    """Arrow's kernel, or Python's function where RE2 refuses the expression; `of_none` where it is no expression,
+    which else is an error."""
 
     def run(text: pa.Array, pattern: str, *more: object) -> pa.Array:
         try:
@@ -77,18 +84,23 @@ def _or_python(
             try:
                 compiled = re.compile(pattern)
             except re.error as error:
-                raise ValueError(f"{pattern!r} is no regular expression: {error}") from error
+                if of_none is _REFUSED:
+                    raise ValueError(f"{pattern!r} is no regular expression: {error}") from error
+                return kept_where(text.is_valid(), pa.repeat(pa.scalar(of_none, arrow_type), len(text)))
             return by_distinct(lambda one: compute(compiled, one, *more), arrow_type, text)
 
     return run
 
 
 _matches = _or_python(pc.match_substring_regex, lambda regex, text: bool(regex.search(text)), pa.bool_())
+_is_found = _or_python(
+    pc.match_substring_regex, lambda regex, text: bool(regex.search(text)), pa.bool_(), of_none=False
+)
 
 
 def _regexp(text: pa.Array, pattern: str) -> pa.Array:
     """Whether a part of the text is of the expression; the empty one is found nowhere."""
-    return _matches(text, pattern) if pattern else pc.match_substring_regex(text, r"^\b\B")
+    return _is_found(text, pattern) if pattern else pc.match_substring_regex(text, r"^\b\B")
 
 
 def _replaced(text: pa.Array, pattern: str, replacement: str) -> pa.Array:
@@ -154,11 +166,14 @@ PATTERN_KERNELS = {
     "REGEXP_REPLACE": plain(
         _or_python(_replaced, lambda regex, text, new: regex.sub(lambda _: new, text), _TEXT), 1, 2
     ),
-    "REGEXP_EXTRACT": plain(_or_python(_extracted, _extract_in_python, _TEXT), 1, 2),
+    "REGEXP_EXTRACT": plain(_or_python(_extracted, _extract_in_python, _TEXT, None), 1, 2),
     "REGEXP_EXTRACT_ALL": plain(_all, 1, 2),
     "REGEXP_COUNT": plain(
-        _or_python(pc.count_substring_regex, lambda regex, text: sum(1 for _ in regex.finditer(text)), pa.int32()), 1
+        _or_python(
+            pc.count_substring_regex, lambda regex, text: sum(1 for _ in regex.finditer(text)), pa.int32(), None
+        ),
+        1,
     ),
-    "REGEXP_INSTR": plain(_or_python(_instr, _place_in_python, pa.int32()), 1),
-    "REGEXP_SUBSTR": plain(_or_python(_extracted, _extract_in_python, _TEXT), 1),
+    "REGEXP_INSTR": plain(_or_python(_instr, _place_in_python, pa.int32(), None), 1),
+    "REGEXP_SUBSTR": plain(_or_python(_extracted, _extract_in_python, _TEXT, None), 1),
 }

@@ -5,8 +5,10 @@ from __future__ import annotations
 import base64
 import codecs
 import hashlib
+import re
 import uuid
 from collections.abc import Callable
+from typing import Any
 from urllib.parse import parse_qsl, quote, unquote_plus, urlsplit
 
 import numpy as np
@@ -18,6 +20,7 @@ from actors.operators.calc.values.evaluation import (
     Datum,
     Kernel,
     KernelCall,
+    as_array,
     by_distinct,
     kept_where,
     nulls_where,
@@ -27,6 +30,8 @@ from actors.operators.calc.values.evaluation import (
 from flinkray.tables.types.logical import TEXTS
 
 _TEXT = pa.string()
+_DECIMAL = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
+_SPECIFIER = re.compile(r"%(?P<flags>[-#+ 0,]*)(?P<width>\d*)(?P<precision>(?:\.\d+)?)(?P<kind>[sdfeExXgGcbn%])")
 _HEX = np.array([list(b"%02X" % byte) for byte in range(256)], np.uint8)
 """The two digits of each byte."""
 
@@ -61,7 +66,7 @@ def join_others(separator: str, *texts: Datum) -> Datum:
 def _substring(text: pa.Array, start: int, length: int | None = None) -> pa.Array:
     """From the place `start`, from behind where it is negative; nothing where that is before the text begins."""
     if length is not None and length <= 0:
-        return _empty(text)
+        return _empty(text) if length == 0 else pa.nulls(len(text), _TEXT)
     if start >= 0:
         begin = max(start - 1, 0)
         return pc.utf8_slice_codeunits(text, begin, None if length is None else begin + length)
@@ -95,7 +100,7 @@ def _overlay(text: pa.Array, other: Datum, start: int, length: int | None = None
         number = width.as_py() if isinstance(width, pa.Scalar) else width
         if number is None:
             return pa.nulls(len(text), _TEXT)
-        tail = pc.utf8_slice_codeunits(text, max(start - 1 + number, 0), None)
+        tail = pc.utf8_slice_codeunits(text, start - 1 + number, None) if number > 0 else pa.scalar("")
     else:
         rest = pc.utf8_slice_codeunits(text, start - 1, None)
         tail = _per_length(rest, width)
@@ -104,10 +109,12 @@ def _overlay(text: pa.Array, other: Datum, start: int, length: int | None = None
 
 
 def _per_length(text: pa.Array, lengths: pa.Array) -> pa.Array:
-    """Each text without so many first characters; texts are cut once for each length."""
+    """Each text without so many first characters, and nothing of it where there are none; texts are cut once for each
+    length."""
     result = pa.nulls(len(text), _TEXT)
     for length in lengths.unique().drop_null().to_pylist():
-        result = pc.if_else(pc.equal(lengths, length).fill_null(False), pc.utf8_slice_codeunits(text, length), result)
+        rest = pc.utf8_slice_codeunits(text, length) if length > 0 else pa.scalar("")
+        result = pc.if_else(pc.equal(lengths, length).fill_null(False), rest, result)
     return result
 
 
@@ -115,7 +122,10 @@ def _split_index(call: KernelCall, text: pa.Array, separator: str | int, index: 
     """The part at `index`, from 0; NULL where there are fewer, as of an empty text."""
     if index < 0:
         return pa.nulls(len(text), _TEXT)
-    parts = pc.split_pattern(text, chr(separator) if isinstance(separator, int) else separator)
+    if separator == "":  # then white space separates
+        parts = pc.split_pattern_regex(text, r"\s")
+    else:
+        parts = pc.split_pattern(text, chr(separator) if isinstance(separator, int) else separator)
     lengths = pc.list_value_length(parts)
     is_there = pc.and_(pc.greater(lengths, index), pc.not_equal(text, ""))
     begins = np.asarray(parts.offsets)[:-1].astype(np.int64) + index
@@ -193,23 +203,12 @@ def _capitalised(text: str) -> str:
     return "".join(out)
 
 
-_TRIMS: dict[str, tuple[Callable[..., Datum], str]] = {
-    "BOTH": (pc.utf8_trim, r"^(?:{0})+|(?:{0})+$"),
-    "LEADING": (pc.utf8_ltrim, r"^(?:{0})+"),
-    "TRAILING": (pc.utf8_rtrim, r"(?:{0})+$"),
-}
+_TRIMS: dict[str, Callable[..., Datum]] = {"BOTH": pc.utf8_trim, "LEADING": pc.utf8_ltrim, "TRAILING": pc.utf8_rtrim}
 
 
 def _trim(side: str, characters: str, text: pa.Array) -> pa.Array:
-    """Without the characters at the ends. Of several characters only the whole sequence goes, as in Flink."""
-    kernel, pattern = _TRIMS[side]
-    if len(characters) == 1:
-        return kernel(text, characters)
-    return text if not characters else pc.replace_substring_regex(text, pattern.format(_quoted(characters)), "")
-
-
-def _quoted(text: str) -> str:
-    return "".join(f"\\x{{{ord(character):x}}}" for character in text)
+    """Without any of the characters at the ends."""
+    return _TRIMS[side](text, characters) if characters else text
 
 
 def _trim_set(kernel: Callable[..., Datum]) -> Kernel:
@@ -235,8 +234,9 @@ def _replace(text: pa.Array, old: str, new: str) -> pa.Array:
     return _by_distinct(lambda one: one.replace("", new))(text)
 
 
-def _translate(text: pa.Array, old: str, new: str) -> pa.Array:
-    """Each character of `old` becomes that of `new` at its place, and goes where there is none."""
+def _translate(_: KernelCall, text: pa.Array, old: str | None, new: str | None) -> pa.Array:
+    """Each character of `old` becomes that of `new` at its place, and goes where there is none; NULL has none."""
+    old, new = old or "", new or ""
     table: dict[int, str | None] = {}
     for place, character in enumerate(old):
         table.setdefault(ord(character), new[place] if place < len(new) else None)
@@ -283,6 +283,8 @@ def _hex(call: KernelCall, value: pa.Array) -> pa.Array:
 
 
 def _unhex(text: str) -> bytes | None:
+    if text.strip() != text:  # spaces are no digits
+        return None
     try:
         return bytes.fromhex(text if len(text) % 2 == 0 else f"0{text}")
     except ValueError:
@@ -308,10 +310,14 @@ def _from_base64(text: str) -> str:
 
 
 def _str_to_map(text: str, entries: str = ",", sides: str = "=") -> list[tuple[str, str | None]]:
+    """The delimiters are regular expressions; entries at the end that are empty are none."""
     pairs: dict[str, str | None] = {}
-    for entry in text.split(entries):
-        key, separator, value = entry.partition(sides)
-        pairs[key] = value if separator else None
+    found = re.split(entries, text) if entries else list(text)
+    while found and not found[-1]:
+        found.pop()
+    for entry in found:
+        sides_of_entry = re.split(sides, entry, maxsplit=1) if sides else [entry]
+        pairs[sides_of_entry[0]] = sides_of_entry[-1] if len(sides_of_entry) > 1 else None
     return list(pairs.items())
 
 
@@ -344,9 +350,56 @@ def _url_encode(text: str) -> str:
 
 
 def _url_decode(text: str) -> str | None:
+    if re.search(r"%(?![0-9A-Fa-f]{2})", text):
+        return None
     try:
         return unquote_plus(text, errors="strict")
     except UnicodeDecodeError:
+        return None
+
+
+def _inet_aton(text: str) -> int | None:
+    """The number of an address such as 127.0.0.1, of which parts may be left out; NULL where it is none."""
+    parts = text.split(".")
+    if not 1 <= len(parts) <= 4 or not all(part.isascii() and part.isdigit() for part in parts):
+        return None
+    *first, last = map(int, parts)
+    rest = 4 - len(first)
+    if any(part > 255 for part in first) or last >= 256**rest:
+        return None
+    return sum(part << 8 * (3 - place) for place, part in enumerate(first)) + last
+
+
+def _inet_ntoa(number: int) -> str | None:
+    return ".".join(map(str, number.to_bytes(4))) if 0 <= number < 2**32 else None
+
+
+def _printf(call: KernelCall, pattern: Datum, *values: Datum) -> pa.Array:
+    columns = [as_array(value, call.rows).to_pylist() for value in (pattern, *values)]
+    return pa.array([row[0] if row[0] is None else _formatted(*row) for row in zip(*columns, strict=True)], _TEXT)
+
+
+def _formatted(pattern: str, *values: Any) -> str | None:
+    """The values in their places, as `%5.2f` and the like say; NULL where one does not fit."""
+    given = iter(values)
+
+    def written(found: re.Match[str]) -> str:
+        kind = found["kind"]
+        if kind in "n%":
+            return "\n" if kind == "n" else "%"
+        value = next(given)
+        if value is None or kind == "b":
+            text = "null" if kind != "b" else str(bool(value)).lower()
+            return f"%{found['flags']}{found['width']}s" % text
+        if kind in "dxX" and (isinstance(value, bool) or not isinstance(value, int)):
+            raise TypeError(kind)
+        number = format(value, ",") if kind == "d" and "," in found["flags"] else None
+        flags, width = found["flags"].replace(",", ""), f"{found['width']}{found['precision']}"
+        return f"%{flags}{width}{kind}" % value if number is None else f"%{flags}{width}s" % number
+
+    try:
+        return _SPECIFIER.sub(written, pattern)
+    except (StopIteration, TypeError, ValueError):
         return None
 
 
@@ -387,7 +440,7 @@ TEXT_KERNELS = {
     "CHAR_LENGTH": plain(pc.utf8_length),
     "OVERLAY": plain(_overlay, 2, 3),
     "REPEAT": plain(_repeat, 1),
-    "TRANSLATE": plain(_translate, 1, 2),
+    "TRANSLATE": Kernel(_translate, frozenset({1, 2}), is_strict=False),
     "ELT": with_call(_elt),
     "ASCII": plain(_ascii),
     "CHR": plain(_by_distinct(_chr)),
@@ -408,8 +461,11 @@ TEXT_KERNELS = {
     "PARSE_URL": plain(_by_distinct(_parse_url), 1, 2),
     "URL_ENCODE": plain(_by_distinct(_url_encode)),
     "URL_DECODE": plain(_by_distinct(_url_decode)),
-    "IS_ALPHA": plain(pc.utf8_is_alpha),
-    "IS_DIGIT": plain(pc.utf8_is_digit),
-    "IS_DECIMAL": plain(lambda text: pc.match_substring_regex(text, r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)$")),
+    "INET_ATON": plain(_by_distinct(_inet_aton, pa.int64())),
+    "INET_NTOA": plain(_by_distinct(_inet_ntoa)),
+    "PRINTF": with_call(_printf),
+    "IS_ALPHA": plain(lambda text: pc.utf8_is_alpha(text).fill_null(False)),
+    "IS_DIGIT": plain(lambda text: pc.utf8_is_digit(text).fill_null(False)),
+    "IS_DECIMAL": plain(lambda text: pc.match_substring_regex(text, _DECIMAL).fill_null(False)),
     "TYPEOF": with_call(_typeof),
 }

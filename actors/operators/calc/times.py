@@ -9,15 +9,23 @@ import pyarrow.compute as pc
 from actors.operators.calc import shifts
 from actors.operators.calc.values import calendar
 from actors.operators.calc.values.calendar import Numbers
-from actors.operators.calc.values.evaluation import Datum, Kernel, KernelCall, as_array, plain, with_call
-from actors.operators.calc.values.time_texts import parsed_dates, parsed_timestamps, read_by, written_by
+from actors.operators.calc.values.evaluation import Datum, Kernel, KernelCall, as_array, kept_where, plain, with_call
+from actors.operators.calc.values.time_texts import (
+    DEFAULT_PATTERN,
+    parsed_dates,
+    parsed_timestamps,
+    read_by,
+    read_leniently,
+    written_by,
+)
 from flinkray.tables.functions.times import PARTS_BY_NAME, SOURCE_WATERMARK
-from flinkray.tables.types.logical import INTERVALS, NUMBERS, TEXTS, TypeRoot
+from flinkray.tables.types.logical import APPROXIMATE, INTERVALS, NUMBERS, TEXTS, TypeRoot
 from flinkray.time.zones import to_instant, to_local
 
-_DEFAULT_PATTERN = "yyyy-MM-dd HH:mm:ss"
 _NO_TIME = -(2**63)
 """What UNIX_TIMESTAMP gives for a text that is no time."""
+_FIRST, _END = -62_135_596_800, 253_402_300_800
+"""The years 1 to 9999 in seconds since 1970, of which TO_TIMESTAMP_LTZ makes instants."""
 _CLOCK = {"HOUR": 3_600, "MINUTE": 60, "SECOND": 1}
 _FRACTIONS = {"MILLISECOND": 10**3, "MICROSECOND": 10**6, "NANOSECOND": 10**9}
 
@@ -117,7 +125,7 @@ def _period(call: KernelCall, arguments: tuple[Datum, ...], place: int) -> tuple
 def _date_format(call: KernelCall, value: pa.Array, pattern: str) -> pa.Array:
     root = call.types[0].root
     if root in TEXTS:
-        value = parsed_timestamps(value, 3, "ms")
+        value = read_leniently(value, DEFAULT_PATTERN)
     elif root is TypeRoot.DATE:
         value = value.cast(pa.timestamp("s"))
     elif root is TypeRoot.TIMESTAMP_LTZ:
@@ -130,38 +138,50 @@ def _to_timestamp(value: pa.Array, pattern: str | None = None) -> pa.Array:
 
 
 def _to_date(value: pa.Array, pattern: str | None = None) -> pa.Array:
-    return parsed_dates(value) if pattern is None else read_by(value, pattern).cast(pa.date32(), safe=False)
+    return parsed_dates(value) if pattern is None else read_leniently(value, pattern).cast(pa.date32(), safe=False)
 
 
 def _to_timestamp_ltz(
     call: KernelCall, value: pa.Array, precision: int | str | None = None, zone: str | None = None
 ) -> pa.Array:
     if call.types[0].root in NUMBERS:
-        digits = 3 if precision is None else precision
-        if digits not in (0, 3):
-            raise ValueError(f"the precision is 0 for seconds or 3 for milliseconds, and not {digits}")
-        counts = value.cast(pa.int64(), safe=False)
-        millis = pc.multiply(counts, 1000) if digits == 0 else counts
-        return millis.cast(pa.timestamp("ms", "UTC"))
+        return _instants(call, value, 3 if precision is None else int(precision))
     pattern = None if precision is None else str(precision)
     return to_instant(_to_timestamp(value, pattern), zone or "UTC")
 
 
-def _from_unixtime(call: KernelCall, value: pa.Array, pattern: str = _DEFAULT_PATTERN) -> pa.Array:
+def _instants(call: KernelCall, value: pa.Array, digits: int) -> pa.Array:
+    """The instants that numbers count in units of so many digits of a second; NULL outside the years 1 to 9999."""
+    if not 0 <= digits <= 9:
+        raise ValueError(f"the precision is from 0 for seconds to 9 for nanoseconds, and not {digits}")
+    target = pa.timestamp(call.arrow_type.unit, "UTC")
+    if call.types[0].root in APPROXIMATE:  # of decimals, as in Flink, only the whole units count
+        value, digits = pc.floor(pc.multiply(value.cast(pa.float64()), 10.0 ** (3 - digits))), 3
+        value = pc.if_else(pc.less(pc.abs(value), 1e15), value, None)
+    counts = value.cast(pa.int64(), safe=False)
+    if digits < 8:  # more digits reach no further than that
+        per_second = 10**digits
+        is_inside = pc.and_(pc.greater_equal(counts, _FIRST * per_second), pc.less(counts, _END * per_second))
+        counts = kept_where(is_inside, counts)
+    factor = calendar.PER_SECOND[target.unit] // 10**digits
+    return pc.multiply(counts, factor).cast(target)
+
+
+def _from_unixtime(call: KernelCall, value: pa.Array, pattern: str = DEFAULT_PATTERN) -> pa.Array:
     return written_by(to_local(value.cast(pa.timestamp("s", "UTC")), call.context.time_zone), pattern)
 
 
-def _unix_timestamp(call: KernelCall, value: Datum = None, pattern: str = _DEFAULT_PATTERN) -> Datum:
+def _unix_timestamp(call: KernelCall, value: Datum = None, pattern: str = DEFAULT_PATTERN) -> Datum:
     if value is None:
         return pa.scalar(call.context.now_micros // 1_000_000, pa.int64())
-    read = read_by(value, pattern, "s", 0)
+    read = read_leniently(value, pattern)
     seconds = to_instant(read, call.context.time_zone, ambiguous="latest").cast(pa.int64())
     return pc.if_else(pc.and_(value.is_valid(), read.is_null()), _NO_TIME, seconds)
 
 
 def _convert_tz(value: pa.Array, source: str, target: str) -> pa.Array:
-    instants = to_instant(read_by(value, _DEFAULT_PATTERN, "s", 0), source, ambiguous="latest")
-    return written_by(to_local(instants, target), _DEFAULT_PATTERN)
+    instants = to_instant(read_leniently(value, DEFAULT_PATTERN), source, ambiguous="latest")
+    return written_by(to_local(instants, target), DEFAULT_PATTERN)
 
 
 # -- now -----------------------------------------------------------------------------------------------------------

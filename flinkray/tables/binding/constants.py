@@ -90,7 +90,10 @@ def _temporal_value(literal: Temporal) -> Constant:
     if literal.kind == "DATE":
         days = (datetime.date.fromisoformat(literal.text) - _EPOCH.date()).days
         return Constant(logical.DATE.not_null(), days)
-    date, _, time = literal.text.strip().rpartition(" ") if literal.kind != "TIME" else ("", "", literal.text.strip())
+    text = literal.text.strip()
+    if literal.kind != "TIME" and ":" not in text:
+        text = f"{text} 00:00:00"
+    date, _, time = text.rpartition(" ") if literal.kind != "TIME" else ("", "", text)
     parts = _TIMES.fullmatch(time)
     if parts is None or (literal.kind != "TIME" and not date):
         raise ValueError(literal.text)

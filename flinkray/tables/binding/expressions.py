@@ -23,7 +23,7 @@ from flinkray.tables.syntax import expressions as syntax
 from flinkray.tables.syntax.names import Name
 from flinkray.tables.syntax.nodes import Node
 from flinkray.tables.types.common import common_type
-from flinkray.tables.types.logical import ARRAY, BOOLEAN, MAP, MULTISET, LogicalType, RowType, TypeRoot
+from flinkray.tables.types.logical import ARRAY, BOOLEAN, INTERVAL, MAP, MULTISET, LogicalType, RowType, TypeRoot
 
 QueryBinder = Callable[[syntax.Query, Scope], Plan]
 """Binds a query whose columns may be those of a scope around it."""
@@ -108,6 +108,12 @@ class ExpressionBinder:
         if isinstance(node.left, syntax.Row) and isinstance(node.right, syntax.Row):
             return self._rows(node, node.left, node.right)
         return self.call(node, node.operator, self.bind(node.left), self.bind(node.right))
+
+    @_bind.register
+    def _(self, node: syntax.Apart) -> BoundExpression:
+        is_months = node.units.first in ("YEAR", "MONTH")
+        target = INTERVAL("MONTH") if is_months else INTERVAL("SECOND", fraction=3)
+        return call(node, "-", [self.bind(node.end), self.bind(node.begin)], self.context, target)
 
     def _rows(self, node: syntax.Infix, left: syntax.Row, right: syntax.Row) -> BoundExpression:
         if node.operator == "OVERLAPS":

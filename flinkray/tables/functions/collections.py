@@ -142,7 +142,7 @@ COLLECTION_FUNCTIONS = (
     Function("ARRAY_POSITION", (ARRAY_, ANYTHING), _has_element(INT, is_strict=True)),
     Function("ARRAY_APPEND", (ARRAY_, ANYTHING), _with_element),
     Function("ARRAY_PREPEND", (ARRAY_, ANYTHING), _with_element),
-    Function("ARRAY_REMOVE", (ARRAY_, ANYTHING), _without_element),
+    Function("ARRAY_REMOVE", (ARRAY_, ANYTHING), _without_element, Nullability.AS_INFERRED),
     Function("ARRAY_DISTINCT", (ARRAY_,), _same_array),
     Function("ARRAY_REVERSE", (ARRAY_,), _same_array),
     Function("ARRAY_SLICE", (ARRAY_, AS_INT, AS_INT), _same_array, optional=1),

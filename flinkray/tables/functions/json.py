@@ -69,6 +69,12 @@ def _object_parameters(count: int) -> tuple[Parameter, ...] | None:
     return (SYMBOL, *(TEXT, ANYTHING) * (count // 2)) if count % 2 else None
 
 
+def _object(call: TypedCall) -> LogicalType:
+    if any(key.nullable for key in call.types[1::2]):
+        raise ValueError("a key may not be NULL")
+    return _made(call)
+
+
 def _array_parameters(count: int) -> tuple[Parameter, ...] | None:
     return (SYMBOL, *(ANYTHING,) * (count - 1)) if count else None
 
@@ -83,7 +89,7 @@ JSON_FUNCTIONS = (
     Function("JSON_QUERY", (TEXT, TEXT, SYMBOL, SYMBOL, SYMBOL), _query, Nullability.ALWAYS, optional=3),
     Function("JSON_EXISTS", (TEXT, TEXT, SYMBOL), _exists, Nullability.ALWAYS, optional=1),
     Function("JSON_STRING", (ANYTHING,), always(STRING)),
-    Function("JSON_OBJECT", (SYMBOL, TEXT, ANYTHING), _made, Nullability.NEVER, varying=_object_parameters),
+    Function("JSON_OBJECT", (SYMBOL, TEXT, ANYTHING), _object, Nullability.NEVER, varying=_object_parameters),
     Function("JSON_ARRAY", (SYMBOL, ANYTHING), _made, Nullability.NEVER, varying=_array_parameters),
     Function("JSON_QUOTE", (TEXT,), always(STRING)),
     Function("JSON_UNQUOTE", (TEXT,), always(STRING)),

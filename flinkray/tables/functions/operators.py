@@ -8,10 +8,12 @@ from flinkray.tables.functions.parameters import (
     ALIKE,
     ANYTHING,
     BOOLEAN_,
+    COMPARABLE,
     EVERY,
     EXACT,
     NUMBER,
     ORDERED_ALIKE,
+    ORDERED_COMPARABLE,
     TEXT,
     TEXT_OR_BYTES,
     always,
@@ -196,8 +198,8 @@ def _case_parameters(count: int) -> tuple[Parameter, ...] | None:
     return None if count < 2 else _WHEN * (count // 2) + (_RESULT,) * (count % 2)
 
 
-_COMPARISONS = tuple(Function(name, (ALIKE, ALIKE), always(BOOLEAN)) for name in ("=", "<>")) + tuple(
-    Function(name, (ORDERED_ALIKE, ORDERED_ALIKE), always(BOOLEAN)) for name in ("<", "<=", ">", ">=")
+_COMPARISONS = tuple(Function(name, (COMPARABLE, COMPARABLE), always(BOOLEAN)) for name in ("=", "<>")) + tuple(
+    Function(name, (ORDERED_COMPARABLE, ORDERED_COMPARABLE), always(BOOLEAN)) for name in ("<", "<=", ">", ">=")
 )
 _TESTS = tuple(
     Function(f"IS {negation}{value}", (BOOLEAN_,), always(BOOLEAN), Nullability.NEVER)

@@ -10,7 +10,10 @@ from msgspec import Struct
 
 from flinkray.tables.types.casts import can_cast
 from flinkray.tables.types.common import common_type
-from flinkray.tables.types.logical import TEXTS, LogicalType, TypeRoot
+from flinkray.tables.types.logical import DATETIMES, TEXTS, LogicalType, TypeRoot
+
+COMPARED = "compared"
+"""The name for `common` of parameters that are compared: a time with texts, too."""
 
 
 class NoLiteral(enum.Enum):
@@ -156,13 +159,24 @@ def argument_types(parameters: Sequence[Parameter], arguments: Sequence[Argument
         types.append(target)
     for group in {parameter.common for parameter in parameters} - {""}:
         members = [place for place, parameter in enumerate(parameters) if parameter.common == group]
-        common = common_type([types[place] for place in members])
+        alike = [types[place] for place in members]
+        common = common_type(alike)
+        if common is None and group == COMPARED:
+            common = _of_time(alike)
         if common is None:
             named = ", ".join(str(types[place]) for place in members)
             return f"its arguments have no common type: {named}; CAST them to one"
         for place in members:
             types[place] = common.with_nullability(types[place].nullable)
     return tuple(types)
+
+
+def _of_time(types: Sequence[LogicalType]) -> LogicalType | None:
+    """The type of a time that is compared with texts, which become such times; None: that is not what is compared."""
+    times = [one for one in types if one.root in DATETIMES]
+    if not times or any(one.root not in DATETIMES | TEXTS for one in types):
+        return None
+    return common_type(times)
 
 
 def _coerced(parameter: Parameter, given: LogicalType) -> LogicalType | None:

@@ -17,6 +17,7 @@ from flinkray.tables.functions.parameters import (
 from flinkray.tables.functions.signatures import Function, Nullability, Parameter, ResultOf, TypedCall
 from flinkray.tables.types.logical import (
     ARRAY,
+    BIGINT,
     BOOLEAN,
     BYTE_STRINGS,
     BYTES,
@@ -57,8 +58,13 @@ def _chosen(call: TypedCall) -> LogicalType:
     return meeting(call.types[1:])
 
 
+def _translated(call: TypedCall) -> LogicalType:
+    return STRING.with_nullability(call.types[0].nullable)
+
+
+_CHECKS = ("IS_ALPHA", "IS_DIGIT", "IS_DECIMAL")
 TEXT_FUNCTIONS = (
-    *(Function(name, (TEXT,), always(BOOLEAN)) for name in ("IS_ALPHA", "IS_DIGIT", "IS_DECIMAL")),
+    *(Function(name, (TEXT,), always(BOOLEAN), Nullability.NEVER) for name in _CHECKS),
     Function("CONCAT", (TEXT,), always(STRING), repeats=1),
     Function("CONCAT_WS", (TEXT, TEXT), always(STRING), repeats=1),
     Function("SUBSTRING", (TEXT, AS_INT, AS_INT), _varying(0), Nullability.ALWAYS, optional=1, synonyms=("SUBSTR",)),
@@ -92,7 +98,10 @@ TEXT_FUNCTIONS = (
     Function("CHAR_LENGTH", (TEXT,), always(INT), synonyms=("CHARACTER_LENGTH",)),
     Function("OVERLAY", (TEXT, TEXT, AS_INT, AS_INT), _overlaid, optional=1),
     Function("REPEAT", (TEXT, AS_INT), always(STRING)),
-    Function("TRANSLATE", (TEXT, TEXT, TEXT), always(STRING)),
+    Function("TRANSLATE", (TEXT, TEXT, TEXT), _translated, Nullability.AS_INFERRED),
+    Function("PRINTF", (TEXT, ANYTHING), always(STRING), Nullability.ALWAYS, optional=1, repeats=1),
+    Function("INET_ATON", (TEXT,), always(BIGINT), Nullability.ALWAYS),
+    Function("INET_NTOA", (AS_BIGINT,), always(STRING), Nullability.ALWAYS),
     Function("ELT", (AS_INT, TEXT_OR_BYTES), _chosen, Nullability.ALWAYS, repeats=1),
     Function("ASCII", (TEXT,), always(INT)),
     Function("CHR", (AS_BIGINT,), always(STRING), Nullability.ALWAYS),

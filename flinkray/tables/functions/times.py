@@ -34,6 +34,7 @@ from flinkray.tables.types.logical import (
 
 CALENDAR_UNITS = frozenset({"YEAR", "QUARTER", "MONTH", "WEEK", "DAY"})
 CLOCK_UNITS = frozenset({"HOUR", "MINUTE", "SECOND", "MILLISECOND", "MICROSECOND", "NANOSECOND"})
+_DIGITS = {"MILLISECOND": 3, "MICROSECOND": 6}
 _MORE_PARTS = {"DOW", "ISODOW", "DOY", "ISOYEAR", "EPOCH", "DECADE", "CENTURY", "MILLENNIUM"}
 PARTS = CALENDAR_UNITS | CLOCK_UNITS | _MORE_PARTS
 """Units that EXTRACT takes."""
@@ -41,7 +42,7 @@ PARTS = CALENDAR_UNITS | CLOCK_UNITS | _MORE_PARTS
 _TIME_OR_INTERVAL = Parameter("a date, time, timestamp or interval", DATETIMES | INTERVALS)
 _TO_FORMAT = Parameter("a timestamp, or a text that is one", TEXTS | TIMESTAMPS)
 _INSTANT = Parameter("a number of seconds or milliseconds, or a text", TEXTS | NUMBERS)
-_PRECISION = Parameter("0 for seconds or 3 for milliseconds, or a pattern", INTEGERS | TEXTS)
+_PRECISION = Parameter("0 for seconds, 3 for milliseconds and so on to 9, or a pattern", INTEGERS | TEXTS)
 _SECONDS = Parameter("a number of seconds", NUMBERS, BIGINT)
 
 
@@ -56,6 +57,8 @@ def _added(call: TypedCall) -> LogicalType:
     unit, value = _unit_of(call, CALENDAR_UNITS | CLOCK_UNITS), call.types[2]
     if value.root is TypeRoot.DATE and unit in CLOCK_UNITS:
         return TIMESTAMP(6)
+    if isinstance(value, TimestampType) and unit in _DIGITS:
+        return TimestampType(value.kind, max(value.precision, _DIGITS[unit]), nullable=value.nullable)
     return value
 
 
@@ -70,10 +73,11 @@ def _extracted(call: TypedCall) -> LogicalType:
 
 
 def _instant(call: TypedCall) -> LogicalType:
-    """TO_TIMESTAMP_LTZ gives milliseconds, whatever it is made of."""
+    """TO_TIMESTAMP_LTZ gives milliseconds, or more digits where the numbers have more."""
     if call.types[0].root in TEXTS and len(call.types) == 2 and call.types[1].root not in TEXTS:
         raise ValueError("a text comes with a pattern")
-    return TIMESTAMP_LTZ(3)
+    digits = call.arguments[1].literal if len(call.arguments) > 1 and call.types[0].root in NUMBERS else 3
+    return TIMESTAMP_LTZ(max(3, digits)) if isinstance(digits, int) and digits <= 9 else TIMESTAMP_LTZ(3)
 
 
 def _watermark(call: TypedCall) -> LogicalType:

@@ -90,6 +90,14 @@ class Infix(Expression, frozen=True):
     right: Expression
 
 
+class Apart(Expression, frozen=True):
+    """`(end - begin) DAY`: how far two times are apart, as an interval."""
+
+    end: Expression
+    begin: Expression
+    units: IntervalUnits
+
+
 class Junction(Expression, frozen=True):
     """`a AND b AND c`, or OR: two or more operands."""
 

@@ -183,7 +183,7 @@ def _to_decimal(values: pa.Array, job: _Cast) -> pa.Array:
 def _to_boolean(values: pa.Array, job: _Cast) -> pa.Array:
     if job.source.root not in TEXTS:
         return pc.not_equal(values, pa.scalar(0, values.type))
-    words = pc.ascii_lower(pc.utf8_trim_whitespace(values))
+    words = pc.ascii_lower(values)
     is_true = pc.is_in(words, pa.array(_TRUE))
     known = pc.or_(is_true, pc.is_in(words, pa.array(_FALSE)))
     return job.checked(values, nulls_where(pc.invert(known), is_true))

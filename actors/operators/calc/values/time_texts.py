@@ -15,10 +15,12 @@ from actors.operators.calc.values import calendar
 from actors.operators.calc.values.calendar import PER_SECOND, SECONDS_OF_DAY, Numbers
 from actors.operators.calc.values.evaluation import kept_where, nulls_where
 
-_CLOCK = r"(?P<H>[0-9]{1,2}):(?P<m>[0-9]{1,2})(?::(?P<s>[0-9]{1,2})(?:\.(?P<f>[0-9]{1,9}))?)?"
-_TIMESTAMP = rf"^(?P<y>[0-9]{{4}})-(?P<M>[0-9]{{1,2}})-(?P<d>[0-9]{{1,2}})(?: {_CLOCK})?$"
+_SECONDS = r":(?P<s>[0-9]{1,2})(?:\.(?P<f>[0-9]{1,9}))?"
+_CLOCK = r"(?P<H>[0-9]{1,2}):(?P<m>[0-9]{1,2})"
+_TIMESTAMP = rf"^(?P<y>[0-9]{{4}})-(?P<M>[0-9]{{1,2}})-(?P<d>[0-9]{{1,2}})(?: {_CLOCK}{_SECONDS})?$"
 _DATE = r"^[ ]*(?P<y>[0-9]{1,4})(?:-(?P<M>[0-9]{1,2})(?:-(?P<d>[0-9]{1,2})(?:[ T].*)?)?)?[ ]*$"
-_TIME = rf"^[ ]*(?P<H>[0-9]{{1,2}})[ ]*$|^[ ]*{_CLOCK.replace('<H>', '<h>')}[ ]*$"
+_TIME = rf"^[ ]*(?P<H>[0-9]{{1,2}})[ ]*$|^[ ]*{_CLOCK.replace('<H>', '<h>')}(?:{_SECONDS})?[ ]*$"
+DEFAULT_PATTERN = "yyyy-MM-dd HH:mm:ss"
 _MONTHS = (
     *("January", "February", "March", "April", "May", "June", "July"),
     *("August", "September", "October", "November", "December"),
@@ -33,13 +35,19 @@ _DAYS = ("Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Satu
 def parsed_timestamps(texts: pa.Array, precision: int, unit: str) -> pa.Array:
     """`2024-3-5 10:20:30.5` as CAST reads it; NULL where a text is no timestamp. The clock may be left out, and a day
     that a month does not have is its last."""
+    plain = _plain_timestamps(texts, unit)
+    return _composed(pc.extract_regex(texts, _TIMESTAMP), unit, precision) if plain is None else plain
+
+
+def _plain_timestamps(texts: pa.Array, unit: str) -> pa.Array | None:
+    """The timestamps where each text is one as Arrow reads it; else None."""
     is_plain = pc.match_substring_regex(texts, r"^[0-9]{4}-[0-9]{2}-[0-9]{2}( [0-9]{2}:[0-9]{2}:[0-9]{2})?$")
-    if pc.all(is_plain).as_py():
-        try:
-            return texts.cast(pa.timestamp(unit))
-        except pa.ArrowInvalid:
-            pass  # one is no date
-    return _composed(pc.extract_regex(texts, _TIMESTAMP), unit, precision)
+    if not pc.all(is_plain).as_py():
+        return None
+    try:
+        return texts.cast(pa.timestamp(unit))
+    except pa.ArrowInvalid:  # one is no date
+        return None
 
 
 def parsed_dates(texts: pa.Array) -> pa.Array:
@@ -61,14 +69,18 @@ def parsed_times(texts: pa.Array, precision: int) -> pa.Array:
 def _composed(found: pa.Array, unit: str, precision: int) -> pa.Array:
     """Timestamps of the groups of a pattern; NULL where it did not match, or there is no such time."""
     year, month, day = (_numbers(found, name, default) for name, default in (("y", 1970), ("M", 1), ("d", 1)))
-    hour = _numbers(found, "H")
-    if found.type.get_field_index("h") >= 0:
-        hour = _numbers(found, "h") % 12 + 12 * _is_afternoon(found)
+    hour = _hours(found)
     days, valid = calendar.days_from(year, month, day, clamps=True)
     nanos, is_time = _clock(hour, _numbers(found, "m"), _numbers(found, "s"), _fraction(found, precision))
     scale = PER_SECOND[unit]
     moments = days * (SECONDS_OF_DAY * scale) + nanos // (10**9 // scale)
     return _where(valid & is_time, calendar.with_nulls_of(moments, found, pa.timestamp(unit)))
+
+
+def _hours(found: pa.Array) -> Numbers:
+    if found.type.get_field_index("h") >= 0:
+        return _numbers(found, "h") % 12 + 12 * _is_afternoon(found)
+    return _numbers(found, "H")
 
 
 def _clock(hour: Numbers, minute: Numbers, second: Numbers, nanos: Numbers) -> tuple[Numbers, npt.NDArray[np.bool_]]:
@@ -133,15 +145,34 @@ def tokens(pattern: str) -> tuple[tuple[str, int], ...]:
 
 
 def read_by(texts: pa.Array, pattern: str, unit: str = "ms", precision: int = 3) -> pa.Array:
-    """Timestamps that texts of this pattern are; NULL where one is not of it."""
-    if pattern == "yyyy-MM-dd HH:mm:ss":
-        is_plain = pc.match_substring_regex(texts, r"^[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}$")
-        if pc.all(is_plain).as_py():
-            try:
-                return texts.cast(pa.timestamp(unit))
-            except pa.ArrowInvalid:
-                pass  # one is no date
-    found = pc.extract_regex(texts, _regex(tokens(pattern)))
+    """Timestamps that texts of this pattern are, or, where one is not of it, that CAST reads; NULL for others."""
+    plain = _plain_timestamps(texts, unit) if pattern == DEFAULT_PATTERN else None
+    if plain is not None:
+        return plain
+    read = _composed(_matched(texts, f"{_regex(tokens(pattern))}$"), unit, precision)
+    if read.null_count > texts.null_count:
+        read = pc.coalesce(read, parsed_timestamps(pc.utf8_trim_whitespace(texts), precision, unit))
+    return read
+
+
+def read_leniently(texts: pa.Array, pattern: str) -> pa.Array:
+    """Timestamps, in seconds, of texts that begin as the pattern says; NULL for others.
+
+    So does Java's SimpleDateFormat: numbers have any digits, and what is too large counts on in the next unit.
+    """
+    plain = _plain_timestamps(texts, "s") if pattern == DEFAULT_PATTERN else None
+    if plain is not None and pc.all(pc.greater(pc.utf8_length(texts), len("yyyy-MM-dd"))).as_py() is not False:
+        return plain
+    found = _matched(texts, _regex(tokens(pattern), is_lenient=True))
+    year, month, day = (_numbers(found, name, default) for name, default in (("y", 1970), ("M", 1), ("d", 1)))
+    days = calendar.first_day((year - 1970) * 12 + month - 1) + day - 1
+    seconds = ((days * 24 + _hours(found)) * 60 + _numbers(found, "m")) * 60 + _numbers(found, "s")
+    return calendar.with_nulls_of(seconds, found, pa.timestamp("s"))
+
+
+def _matched(texts: pa.Array, regex: str) -> pa.Array:
+    """The groups of a pattern, with a month's number for its name."""
+    found = pc.extract_regex(texts, regex)
     place = found.type.get_field_index("n")
     if place >= 0:  # a month by its name
         names = pc.utf8_slice_codeunits(found.field(place), 0, 3)
@@ -149,7 +180,7 @@ def read_by(texts: pa.Array, pattern: str, unit: str = "ms", precision: int = 3)
         fields = [*found.flatten(), pc.fill_null(numbers, "0")]
         named = [*(field.name for field in found.type), "M"]
         found = pa.StructArray.from_arrays(fields, named, mask=found.is_null())
-    return _composed(found, unit, precision)
+    return found
 
 
 _READ = {
@@ -168,9 +199,10 @@ _READ = {
 """Letters that are read as numbers: the group, and the most digits where the letter stands alone."""
 
 
-def _regex(pattern: tuple[tuple[str, int], ...]) -> str:
+def _regex(pattern: tuple[tuple[str, int], ...], is_lenient: bool = False) -> str:
+    """What texts begin with that are of the pattern; leniently a number has any digits, if no other one follows."""
     parts = []
-    for letter, count in pattern:
+    for (letter, count), (following, _) in zip(pattern, (*pattern[1:], ("", 0)), strict=True):
         if not count:
             parts.append(re.escape(letter))
         elif letter == "S":
@@ -184,10 +216,13 @@ def _regex(pattern: tuple[tuple[str, int], ...]) -> str:
             parts.append(f"(?:{'|'.join(name if count > 3 else name[:3] for name in _DAYS)})")
         elif letter in _READ:
             group, most = _READ[letter]
-            parts.append(f"(?P<{group}>[0-9]{{{count if count > 1 else f'1,{most}'}}})")
+            if is_lenient and following not in _READ:
+                parts.append(f"[ ]*(?P<{group}>[0-9]{{1,9}})")
+            else:
+                parts.append(f"(?P<{group}>[0-9]{{{count if count > 1 else f'1,{most}'}}})")
         else:
             raise ValueError(f"the letter {letter!r} of a pattern is written, but cannot be read")
-    return f"^{''.join(parts)}$"
+    return f"^{''.join(parts)}"
 
 
 # -- writing -------------------------------------------------------------------------------------------------------
@@ -242,6 +277,7 @@ def _runs(pattern: tuple[tuple[str, int], ...]) -> list[tuple[str, tuple[tuple[s
 def _date_numbers(days: Numbers) -> dict[str, Numbers]:
     month = calendar.month_of(days) % 12
     day_of_year, weekday, year = calendar.day_of_year(days), (days + 4) % 7, calendar.year_of(days)
+    saturday = days - weekday + 6  # the week that a year begins in is its first
     return {
         "y": year,
         "u": year,
@@ -253,7 +289,8 @@ def _date_numbers(days: Numbers) -> dict[str, Numbers]:
         "q": month // 3 + 1,
         "e": weekday + 1,
         "E": weekday,
-        "w": (day_of_year - 1 + (days - day_of_year + 5) % 7) // 7 + 1,
+        "w": (calendar.day_of_year(saturday) - 1) // 7 + 1,
+        "Y": calendar.year_of(saturday),
         "G": year,
     }
 
@@ -295,7 +332,7 @@ def _written(pattern: tuple[tuple[str, int], ...], numbers: dict[str, Numbers]) 
             parts.append(_named(values, _DAYS, count))
         elif letter == "G":
             parts.append(pc.if_else(pa.array(values > 0), "AD", "BC"))
-        elif letter in "yu" and count == 2:
+        elif letter in "yuY" and count == 2:
             parts.append(_padded(values % 100, 2))
         else:
             parts.append(_padded(values, count))

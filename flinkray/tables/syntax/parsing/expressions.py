@@ -7,6 +7,7 @@ The numbers are Calcite's: what binds more tightly has the larger one. `a = b IS
 from __future__ import annotations
 
 from flinkray.tables.syntax.expressions import (
+    Apart,
     ArrayOf,
     Between,
     Binary,
@@ -65,6 +66,8 @@ INFIX = {
 }
 LONGEST_CHAIN = 100
 """Operators one after the other, as in `a + b + c`; AND and OR have no such limit."""
+_UNITS_BEHIND = ("YEAR", "MONTH", "DAY", "HOUR", "MINUTE", "SECOND")
+"""Units of a difference of times; reserved words, so that none is the name of a column."""
 _JSON_KINDS = ("VALUE", "OBJECT", "ARRAY", "SCALAR")
 
 
@@ -244,13 +247,19 @@ class ExpressionParser(TypeParser):
         return self.fail_expecting("an expression")
 
     def _in_round_parentheses(self) -> Expression:
-        """`(expression)`, `(row, of, several)`, `(query)`."""
+        """`(expression)`, `(row, of, several)`, `(query)`, `(end - begin) DAY`."""
         mark = self.mark()
         query = self.query_in_parentheses()
         if query is not None:
             return Subquery(query, span=self.since(mark))
         items = self.in_parentheses(self.expression)
-        return items[0] if len(items) == 1 else Row(items, span=self.since(mark))
+        if len(items) > 1:
+            return Row(items, span=self.since(mark))
+        match items[0]:
+            case Infix("-", left, right) if self.token.key in _UNITS_BEHIND:
+                units = self.interval_units()
+                return Apart(left, right, units, span=self.since(mark))
+        return items[0]
 
     def _word(self) -> Expression:
         mark = self.mark()

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from functools import singledispatch
 
 from flinkray.tables.syntax.expressions import (
+    Apart,
     ArrayOf,
     Between,
     Binary,
@@ -244,6 +245,11 @@ def _(expression: Infix) -> str:
     power = INFIX.get(expression.operator, IS)
     right = expression_text(expression.right, SUM if power == IS else power + 1)
     return f"{expression_text(expression.left, power)} {expression.operator} {right}"
+
+
+@_text.register
+def _(expression: Apart) -> str:
+    return f"({_text(Infix('-', expression.end, expression.begin))}) {interval_units_text(expression.units)}"
 
 
 @_text.register

@@ -92,6 +92,13 @@ def test_a_statement_whose_names_or_types_do_not_fit_keeps_its_message(shop: Cat
     assert_stored_message("names", name, lambda sql: bind(shop, sql))
 
 
+def test_a_difference_of_times_is_an_interval_of_its_unit(shop: Catalog) -> None:
+    plan = bind_query(
+        shop, "SELECT (TIME '12:00:00' - TIME '10:30:00') DAY TO HOUR, (CURRENT_DATE - DATE '2024-01-31') MONTH"
+    )
+    assert [str(kind) for kind in plan.row_type.types] == ["INTERVAL SECOND(3) NOT NULL", "INTERVAL MONTH NOT NULL"]
+
+
 # -- functions of the user's
 
 

@@ -242,7 +242,9 @@ def test_in_is_unknown_where_null_might_be_the_member(rows: list[tuple[Any, ...]
 # -- texts ---------------------------------------------------------------------------------------------------------
 
 
-def substring(text: str, start: int, length: int) -> str:
+def substring(text: str, start: int, length: int) -> str | None:
+    if length < 0:
+        return None
     begin = start - 1 if start > 0 else len(text) + start if start < 0 else 0
     return text[begin : begin + length] if begin >= 0 and length > 0 else ""
 

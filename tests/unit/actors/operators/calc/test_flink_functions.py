@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
@@ -10,12 +11,15 @@ import pytest
 
 from actors.operators.calc.calculation import KERNELS, calculate
 from actors.operators.calc.values.evaluation import EvaluationContext
-from flinkray.errors import RecordError
+from flinkray.errors import RecordError, SqlError
+from flinkray.tables.binding.binder import bind_expression
+from flinkray.tables.catalog import Catalog
 from flinkray.tables.functions.registry import FUNCTIONS, FunctionCallError
 from flinkray.tables.functions.signatures import FunctionKind
+from flinkray.tables.plans.expressions import BoundExpression
 from flinkray.tables.types.arrow import to_arrow
 from flinkray.tables.types.logical import ROW, STRING, RowType
-from tests.support.flink_functions import COLUMNS, answers
+from tests.support.flink_functions import COLUMNS, MORE_COLUMNS, answers
 from tests.support.sql_expressions import bind, bound_call, read_type
 
 FILES = ("types", "numbers_and_logic", "texts_and_json", "casts_and_collections", "times")
@@ -32,8 +36,19 @@ DIFFERENT = {
 """Where Flink is not followed: what is given instead."""
 
 
-def texts_of(sql: str, row: RowType, columns: list[pa.Array], rows: int) -> list[Any]:
-    texts = bound_call("CAST", bind(sql, row), target=STRING)
+def written(sql: str, row: RowType) -> BoundExpression:
+    """The expression as statements have it."""
+    return bind_expression(Catalog(), sql, row)
+
+
+def texts_of(
+    sql: str,
+    row: RowType,
+    columns: list[pa.Array],
+    rows: int,
+    read: Callable[[str, RowType], BoundExpression] = bind,
+) -> list[Any]:
+    texts = bound_call("CAST", read(sql, row), target=STRING)
     found: list[Any] = calculate(texts, columns, rows, EvaluationContext()).to_pylist()
     return found
 
@@ -48,17 +63,23 @@ def is_same(ours: str | None, flinks: str | None) -> bool:
         return False
 
 
-def difference(answer: dict[str, Any], row: RowType, columns: list[pa.Array], rows: int) -> str | None:
+def difference(
+    answer: dict[str, Any],
+    row: RowType,
+    columns: list[pa.Array],
+    rows: int,
+    read: Callable[[str, RowType], BoundExpression] = bind,
+) -> str | None:
     """What is not as Flink has it, in a sentence."""
     sql = answer["sql"]
     try:
-        kind = str(bind(sql, row).type)
-    except (FunctionCallError, AssertionError) as error:
+        kind = str(read(sql, row).type)
+    except (FunctionCallError, SqlError, AssertionError) as error:
         return None if answer.get("invalid") else f"{sql}: {error}"
     if answer.get("invalid"):
         return f"{sql}: is taken, as {kind}"
     try:
-        values = texts_of(sql, row, columns, rows)
+        values = texts_of(sql, row, columns, rows, read)
     except RecordError as error:
         return None if answer.get("error") else f"{sql}: {error}"
     if answer.get("error"):
@@ -81,6 +102,16 @@ def test_columns_with_nulls_have_the_types_and_values_that_flink_gives() -> None
     row = ROW(*((name, read_type(kind)) for name, (kind, _) in COLUMNS.items()))
     columns = [pa.array(values, to_arrow(kind)) for kind, (_, values) in zip(row.types, COLUMNS.values(), strict=True)]
     found = [difference(answer, row, columns, 4) for answer in answers("columns")]
+    assert [sentence for sentence in found if sentence] == []
+
+
+def test_what_is_written_in_a_statement_has_the_types_and_values_that_flink_gives() -> None:
+    found = [difference(answer, ROW(), [], 1, written) for answer in answers("written")]
+    row = ROW(*((name, read_type(kind)) for name, (kind, _) in MORE_COLUMNS.items()))
+    columns = [
+        pa.array(values, to_arrow(kind)) for kind, (_, values) in zip(row.types, MORE_COLUMNS.values(), strict=True)
+    ]
+    found += [difference(answer, row, columns, 6, written) for answer in answers("more_columns")]
     assert [sentence for sentence in found if sentence] == []
 
 
