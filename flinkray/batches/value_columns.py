@@ -28,7 +28,7 @@ from flinkray.errors import TypeMismatchError
 from flinkray.types.nested import contains
 from flinkray.types.object_type import ObjectType
 from flinkray.types.rows import Row, row_class
-from flinkray.types.structs import Struct
+from flinkray.types.structs import Struct, as_key
 from flinkray.types.value_types import (
     TIME_UNITS,
     Misfit,
@@ -524,8 +524,8 @@ def _nested_values(array: pa.Array) -> list[Any]:
             rows = [Struct(zip(names, row, strict=True)) for row in rows]
     elif pa.types.is_map(arrow_type):
         (first, length), spans = _spans(array)
-        children = (to_values(child.slice(first, length)) for child in (array.keys, array.items))
-        pairs = list(zip(*children, strict=True))
+        keys, items = (to_values(child.slice(first, length)) for child in (array.keys, array.items))
+        pairs = list(zip(map(_map_key, keys) if pa.types.is_nested(arrow_type.key_type) else keys, items, strict=True))
         rows = [dict(pairs[start:stop]) for start, stop in spans]
     elif pa.types.is_list(arrow_type) or pa.types.is_large_list(arrow_type):
         (first, length), spans = _spans(array)
@@ -539,6 +539,15 @@ def _nested_values(array: pa.Array) -> list[Any]:
         listed: list[Any] = array.to_pylist()
         return listed
     return rows if valid is None else [row if is_valid else None for row, is_valid in zip(rows, valid, strict=True)]
+
+
+def _map_key(value: Any) -> Any:
+    """A nested value that can be a key of a dict: structs are rows, and lists are tuples."""
+    if isinstance(value, list):
+        return tuple(map(_map_key, value))
+    if isinstance(value, Struct):
+        return as_key(Struct((name, _map_key(each)) for name, each in value.items()))
+    return as_key(value)
 
 
 def _spans(array: pa.Array) -> tuple[tuple[int, int], Iterable[tuple[int, int]]]:

@@ -27,7 +27,7 @@ from flinkray.tables.types.logical import ARRAY, BOOLEAN, INTERVAL, MAP, MULTISE
 
 QueryBinder = Callable[[syntax.Query, Scope], Plan]
 """Binds a query whose columns may be those of a scope around it."""
-GROUPING_FUNCTIONS = frozenset({"GROUPING", "GROUPING_ID"})
+GROUPING_FUNCTIONS = frozenset({"GROUPING", "GROUPING_ID", "GROUP_ID"})
 """What tells of a group of which of the keys it is."""
 
 

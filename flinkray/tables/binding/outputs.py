@@ -19,6 +19,7 @@ from flinkray.tables.plans.expressions import (
     AggregateCall,
     BoundExpression,
     Column,
+    Constant,
     Frame,
     FrameBound,
     OuterColumn,
@@ -126,7 +127,7 @@ class OutputBinder(ExpressionBinder):
             return super().aggregate_call(node)
         name = node.function.texts[-1].upper()
         if name in GROUPING_FUNCTIONS:
-            return self._grouping_call(node)
+            return self._grouping_call(node, name)
         inputs = replace_where(self.grouping.inputs, "another aggregate")
         condition = None if node.filter is None else replace_where(inputs, "FILTER").condition(node.filter)
         may_be_empty = self.grouping.has_empty_group or condition is not None
@@ -135,14 +136,23 @@ class OutputBinder(ExpressionBinder):
         call = AggregateCall(function, arguments, result, node.distinct, condition, order, node.ignore_nulls)
         return self.grouping.aggregate(call)
 
-    def _grouping_call(self, node: syntax.Call) -> BoundExpression:
+    def _grouping_call(self, node: syntax.Call, name: str) -> BoundExpression:
+        """Which keys a group's set is without, as bits; of GROUP_ID, how many equal sets stand before it."""
         assert self.grouping is not None
+        if name == "GROUP_ID":
+            if node.arguments:
+                self.context.fail(node, "GROUP_ID takes no arguments")
+            if len({frozenset(each) for each in self.grouping.sets}) < len(self.grouping.sets):
+                self.context.fail(node, "GROUP_ID tells sets that are there twice apart, which cannot be executed")
+            return Constant(BIGINT.not_null(), 0)
         keys = []
         for argument in node.arguments:
             bound = self.grouping.inputs.bind(argument)
             if bound not in self.grouping.keys:
                 self.context.fail(argument, "GROUPING takes expressions of GROUP BY")
             keys.append(bound)
+        if not self.grouping.sets:
+            return Constant(BIGINT.not_null(), 0)
         return self.grouping.aggregate(AggregateCall("GROUPING", tuple(keys), BIGINT.not_null()))
 
     def _typed(

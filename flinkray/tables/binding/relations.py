@@ -18,6 +18,7 @@ from flinkray.tables.plans.expressions import TRUE, BoundExpression, Column, Pla
 from flinkray.tables.plans.hints import hints_of_lookup, state_ttls
 from flinkray.tables.plans.nodes import (
     Correlate,
+    Filter,
     Join,
     Project,
     Scan,
@@ -283,8 +284,10 @@ class RelationBinder:
         found = self._rows_of(right, left, outer, is_outer=kind == "LEFT")
         if node.condition is not None:
             condition = self._condition(node.condition, found.scope)
+            if condition != TRUE and kind != "INNER":
+                self.context.fail(node.condition, "what is LEFT JOINed with a table function or UNNEST has ON TRUE")
             if condition != TRUE:
-                self.context.fail(node.condition, "what is joined with a table function or UNNEST has ON TRUE")
+                return Bound(Filter(found.plan, condition), found.scope)
         return found
 
     def _lateral(

@@ -119,10 +119,25 @@ def with_fields(bound: BoundExpression, fields: Sequence[Name], context: Context
         if field.text not in kind.names:
             hint = did_you_mean(field.text, kind.names)
             context.fail(field, f"no field {field.text!r}{hint}; fields: {', '.join(kind.names)}")
-        index = kind.names.index(field.text)
-        target = kind.types[index]
-        bound = FieldAccess(target.with_nullability(target.nullable or kind.nullable), bound, index, field.text)
+        bound = field_of(bound, kind.names.index(field.text))
     return bound
+
+
+def field_of(row: BoundExpression, place: int) -> FieldAccess:
+    """A field of a ROW by its number, which is NULL where the row is."""
+    assert isinstance(row.type, RowType)
+    kind = row.type.types[place]
+    return FieldAccess(kind.with_nullability(kind.nullable or row.type.nullable), row, place, row.type.names[place])
+
+
+def is_column(path: Path, scope: Scope) -> bool:
+    """Whether a path is, or begins with, a column of the scope, rather than a table."""
+    texts = path.texts
+    return any(
+        column.name == texts[count] and (_is_table(column.table, texts[:count]) if count else column.in_star)
+        for count in range(len(texts))
+        for column in scope.columns
+    )
 
 
 def _fail_unknown(path: Path, scope: Scope, context: Context) -> NoReturn:

@@ -13,7 +13,7 @@ from flinkray.tables.binding.expressions import GROUPING_FUNCTIONS, ExpressionBi
 from flinkray.tables.binding.grouping import Grouping, Late
 from flinkray.tables.binding.outputs import OutputBinder, has_aggregate, nulls_first
 from flinkray.tables.binding.relations import ONE_ROW, Bound, RelationBinder, ViewBinder
-from flinkray.tables.binding.scope import Scope
+from flinkray.tables.binding.scope import Scope, field_of, is_column
 from flinkray.tables.functions.registry import FUNCTIONS
 from flinkray.tables.functions.signatures import FunctionKind
 from flinkray.tables.plans.expressions import BoundExpression, Column, Constant, Plan, SortKey, WindowCall, rewritten
@@ -22,7 +22,9 @@ from flinkray.tables.plans.nodes import Distinct, Filter, Limit, Project, Sort, 
 from flinkray.tables.plans.rules.folding import folded
 from flinkray.tables.syntax import queries as syntax
 from flinkray.tables.syntax.expressions import Call, Expression, Number, OrderItem, Reference, Star
+from flinkray.tables.syntax.names import Path
 from flinkray.tables.syntax.words import CONTEXT_FUNCTIONS
+from flinkray.tables.types.logical import RowType
 
 
 class Output(Struct, frozen=True):
@@ -128,12 +130,21 @@ class SelectBinder:
         if star.path is not None:
             written = star.path.texts
             columns = [each for each in binder.scope.columns if each.table[-len(written) :] == written]
+            if not columns and is_column(star.path, binder.scope):
+                return self._fields(star, star.path, binder)
             if not columns:
                 known = ", ".join(table[-1] for table in binder.scope.tables())
                 self.context.fail(star, f"no table {'.'.join(written)!r} in FROM; tables: {known or 'none'}")
         if not columns:
             self.context.fail(star, "* needs a table in FROM")
         return [Output(binder.star(Column(each.type, each.index), star), each.name) for each in columns]
+
+    def _fields(self, star: Star, path: Path, binder: OutputBinder) -> list[Output]:
+        """The fields of a column, or of a field of one, that is a ROW."""
+        row = binder.bind(Reference(path, span=star.span))
+        if not isinstance(row.type, RowType):
+            self.context.fail(star, f"{'.'.join(path.texts)!r} is {row.type}, and only a ROW has fields")
+        return [Output(field_of(row, place), name) for place, name in enumerate(row.type.names)]
 
     # -- ORDER BY
 
@@ -164,7 +175,7 @@ class SelectBinder:
             replace(
                 call,
                 arguments=tuple(place(each) for each in call.arguments),
-                partition_by=tuple(place(each) for each in call.partition_by),
+                partition_by=tuple(key for key in map(place, call.partition_by) if not isinstance(key, Constant)),
                 order_by=tuple((place(each), descending, nulls) for each, descending, nulls in call.order_by),
                 filter=None if call.filter is None else place(call.filter),
             )

@@ -154,10 +154,10 @@ def _versions(plan: Plan, keys: set[int]) -> Plan | None:
     """A versioned table with all versions of its rows; None: they are not known.
 
     Where the last row of each key is the table, all rows of the key are its versions. A Deduplicate gives only the last
-    one of each batch.
+    one of each batch. The first row of each key is its only version.
     """
-    if isinstance(plan, Deduplicate):
-        return plan.input if plan.keeps_last and set(plan.keys) == keys else None
+    if isinstance(plan, Deduplicate) and plan.keeps_last:
+        return plan.input if set(plan.keys) == keys else None
     if isinstance(plan, Project):
         computed = [plan.expressions[key] for key in keys]
         read = {column.index for column in computed if isinstance(column, Column)}
@@ -168,7 +168,8 @@ def _versions(plan: Plan, keys: set[int]) -> Plan | None:
 
 
 def _has_last_rows(plan: Plan) -> bool:
-    return isinstance(plan, Deduplicate) or any(map(_has_last_rows, plan.inputs))
+    is_last = isinstance(plan, Deduplicate) and plan.keeps_last
+    return is_last or any(map(_has_last_rows, plan.inputs))
 
 
 def _looked_up(plan: TemporalJoin, lowering: Lowering, before: bool) -> Transformation:

@@ -9,6 +9,7 @@ from flinkray.tables.lowering.contract import Lowering, Unexecutable, keyed, sta
 from flinkray.tables.plans.explain import keys_text, node_text
 from flinkray.tables.plans.expressions import Plan, SortKey
 from flinkray.tables.plans.nodes import Deduplicate, Limit, Rank, Scan, Sort
+from flinkray.tables.plans.rules.ranks import UNBOUNDED
 from flinkray.tables.plans.tables import Table
 from flinkray.tables.plans.window_columns import is_window_rank
 from flinkray.tables.types.logical import BIGINT, LogicalType, RowField, RowType, TimeAttribute, TimestampType, TypeRoot
@@ -17,8 +18,6 @@ from flinkray.transformations.table_factories import DeduplicateFactory, Normali
 from flinkray.transformations.transformation import PhysicalTransformation, Transformation
 from flinkray.types.keys import ColumnKey
 
-_UNBOUNDED = 2**62
-"""The last row where no number says which."""
 _WITHOUT_ORDER = frozenset({TypeRoot.ARRAY, TypeRoot.MULTISET, TypeRoot.MAP, TypeRoot.ROW, TypeRoot.RAW})
 
 
@@ -50,14 +49,15 @@ def ranked(plan: Rank, lowering: Lowering, before: bool) -> Transformation:
     if is_window_rank(plan):
         raise Unexecutable(plan)
     keys = ", ".join(plan.row_type.names[each] for each in plan.partition_by)
-    description = f"{plan.kind} {plan.first} to {plan.last} of [{keys}] by [{_order_text(plan.order, plan.row_type)}]"
+    last = "the last" if plan.last == UNBOUNDED else plan.last
+    description = f"{plan.kind} {plan.first} to {last} of [{keys}] by [{_order_text(plan.order, plan.row_type)}]"
     which = (plan.partition_by, plan.order, plan.first, plan.last)
     return _ranked("Rank", description, plan, lowering, before, which, plan.kind, plan.has_number)
 
 
 def limited(plan: Limit, lowering: Lowering, before: bool) -> Transformation:
     """The first rows of all, in an order or as they come."""
-    last = _UNBOUNDED if plan.count is None else plan.offset + plan.count
+    last = UNBOUNDED if plan.count is None else plan.offset + plan.count
     description = f"rows {plan.offset + 1} to {'the last' if plan.count is None else last}"
     if not isinstance(plan.input, Sort):
         return _ranked("Limit", description, plan, lowering, before, ((), (), plan.offset + 1, last))

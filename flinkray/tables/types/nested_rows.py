@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from flinkray.tables.types.logical import CollectionType, LogicalType, MapType, RowType
+from flinkray.tables.types.logical import CollectionType, LogicalType, MapType, RowType, TypeRoot
 from flinkray.types.rows import Row, row_class
 
 Form = Callable[[Any], Any]
@@ -35,6 +35,8 @@ def _of_present(kind: LogicalType) -> Form | None:
         return lambda row: make(
             tuple(each if form is None else form(each) for form, each in zip(forms, row.values(), strict=True))
         )
+    if kind.root is TypeRoot.MULTISET:
+        return None  # its elements are keys, and rows already, as nothing else of several values has a hash
     if isinstance(kind, CollectionType) and (of_element := _form(kind.element)) is not None:
         return lambda values: [of_element(each) for each in values]
     if isinstance(kind, MapType) and (of_value := _form(kind.value)) is not None:

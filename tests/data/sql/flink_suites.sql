@@ -584,3 +584,31 @@ WITH q AS (SELECT a, b FROM three WHERE a > 2), r AS (SELECT b, SUM(a) AS s FROM
 
 -- json_order
 SELECT JSON_OBJECT('b' VALUE a, 'a' VALUE g, 'B' VALUE 1), JSON_STRING(MAP['z', 1, 'y', 2]), JSON_QUERY('{"b": {"z": 1, "y": 2}}', '$.b'), JSON_OBJECT('o' VALUE JSON_OBJECT('q' VALUE 1, 'p' VALUE 2)) FROM three WHERE a < 3;
+
+-- grouping_without_sets
+SELECT b, COUNT(*), GROUPING(b), GROUPING_ID(b), GROUP_ID() FROM three GROUP BY b;
+
+-- rollup_group_id
+SELECT b, g, COUNT(*), GROUP_ID() FROM three WHERE b < 4 GROUP BY ROLLUP (b, g);
+
+-- collect_rows
+SELECT b, n, w FROM (SELECT b, COLLECT(ROW(a, g)) AS s FROM three GROUP BY b) AS q CROSS JOIN UNNEST(s) AS t (n, w);
+
+-- unnest_on
+SELECT id, v FROM nested JOIN UNNEST(numbers) AS t (v) ON v > 20;
+
+-- unnest_null_rows
+SELECT id, p, q FROM nested LEFT JOIN UNNEST(ARRAY[CAST(NULL AS ROW<p INT, q STRING>), ROW(id, 'x')]) AS t (p, q) ON TRUE;
+
+-- rank_by_constant
+SELECT a, n FROM (SELECT a, ROW_NUMBER() OVER (PARTITION BY 1 ORDER BY a DESC) AS n FROM three) WHERE n <= 2;
+
+-- rank_up_to_column
+SELECT b, a, n FROM (SELECT b, a, ROW_NUMBER() OVER (PARTITION BY b ORDER BY a DESC) AS n FROM three) WHERE n <= b;
+
+-- create_first_five
+CREATE VIEW first_five AS SELECT d, f, `at` FROM (
+    SELECT *, ROW_NUMBER() OVER (PARTITION BY d ORDER BY `at`) AS n FROM five) WHERE n = 1;
+
+-- temporal_first_rows
+SELECT a, f FROM three LEFT JOIN first_five FOR SYSTEM_TIME AS OF ts AS v ON a = v.d;

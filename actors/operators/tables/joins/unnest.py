@@ -27,7 +27,8 @@ _REPLACED = pa.array([0, 3, 0, 3], pa.int8())
 
 class UnnestOperator(Operator):
     """Gives each row, with what it does and its event time, once for each element; elements that are rows as their
-    fields, entries of a map as key and value, elements of a multiset as often as they are in it."""
+    fields, but none for a NULL among them; entries of a map as key and value; elements of a multiset as often as they
+    are in it."""
 
     def __init__(self, factory: UnnestFactory) -> None:
         self._factory = factory
@@ -68,7 +69,11 @@ class UnnestOperator(Operator):
             rows, elements = np.repeat(rows, times), np.repeat(elements, times)
             counts = np.bincount(rows, minlength=len(counts))
         firsts = np.cumsum(counts) - counts
-        return rows, elements, np.arange(len(rows)) - firsts[rows] + 1
+        numbers = np.arange(len(rows)) - firsts[rows] + 1
+        if not self._has_rows:
+            return rows, elements, numbers
+        is_row = as_numpy(_elements(collections).is_valid())[elements]
+        return rows[is_row], elements[is_row], numbers[is_row]
 
     def _emit(self, batch: Batch, collections: pa.Array, rows: Ids, elements: Ids, numbers: Ids) -> None:
         taken = take_rows(batch, rows)
@@ -86,13 +91,17 @@ class UnnestOperator(Operator):
         self.output.emit(taken.without_keys().with_data(data))
 
     def _element_columns(self, collections: pa.Array) -> list[pa.Array]:
-        is_map = pa.types.is_map(collections.type)
-        if is_map and not self._is_multiset:
+        if pa.types.is_map(collections.type) and not self._is_multiset:
             return [collections.keys, collections.items]
-        elements = collections.keys if is_map else collections.values
+        elements = _elements(collections)
         if not self._has_rows:
             return [elements]
         return [pc.struct_field(elements, place) for place in range(elements.type.num_fields)]
+
+
+def _elements(collections: pa.Array) -> pa.Array:
+    """Those of arrays and multisets, with those of others that these may be slices of."""
+    return collections.keys if pa.types.is_map(collections.type) else collections.values
 
 
 def _with_empty(rows: Ids, elements: Ids, numbers: Ids, count: int) -> tuple[Ids, Ids, Ids]:

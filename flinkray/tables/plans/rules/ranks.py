@@ -12,6 +12,7 @@ from flinkray.tables.plans.expressions import (
     Plan,
     SortKey,
     WindowCall,
+    columns_of,
     conjunction,
     conjuncts,
 )
@@ -20,6 +21,8 @@ from flinkray.tables.plans.rules.rewriting import bottom_up, columns
 from flinkray.tables.types.logical import INTEGERS, RowField, TimestampType
 
 _RANKINGS = ("ROW_NUMBER", "RANK", "DENSE_RANK")
+UNBOUNDED = 2**62
+"""The last rank where no number says which."""
 _TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "="}
 
 
@@ -45,6 +48,8 @@ def _ranked(plan: Plan) -> Plan:
         first = max(first, bounds[0])
         last = bounds[1] if last is None else last if bounds[1] is None else min(last, bounds[1])
     keys = _keys(call)
+    if last is None and any(_is_of_column(each, place) for each in rest):
+        last = UNBOUNDED  # the filter above says for each row whether its rank is wanted
     if last is None or keys is None:
         return plan
     if last < first:
@@ -88,6 +93,16 @@ def _bounds(condition: BoundExpression, place: int) -> tuple[int, int | None] | 
     if _is_number(sides[0]):
         operator, sides = _TURNED[operator], sides[::-1]
     return _range(operator, sides, place)
+
+
+def _is_of_column(condition: BoundExpression, place: int) -> bool:
+    """Whether it compares the row number with a column of the row, above which it wants none."""
+    if not isinstance(condition, Call) or condition.function not in _TURNED:
+        return False
+    operator, sides = condition.function, condition.arguments
+    if columns_of(sides[1]) == {place}:
+        operator, sides = _TURNED[operator], sides[::-1]
+    return operator in ("<", "<=", "=") and columns_of(sides[0]) == {place} and place not in columns_of(sides[1])
 
 
 def _is_number(expression: BoundExpression) -> bool:

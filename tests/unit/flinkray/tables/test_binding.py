@@ -102,6 +102,25 @@ def test_a_difference_of_times_is_an_interval_of_its_unit(shop: Catalog) -> None
 # -- functions of the user's
 
 
+def test_a_star_behind_a_row_is_its_fields(shop: Catalog) -> None:
+    rows = "(SELECT CAST(ROW(1, ROW('x')) AS ROW<a INT NOT NULL, b ROW<c STRING>>) AS r, 2 AS n) AS t"
+    for star, columns in (("r.*, n", ["a", "b", "n"]), ("t.r.*", ["a", "b"]), ("r.b.*, t.*", ["c", "r", "n"])):
+        assert list(bind_query(shop, f"SELECT {star} FROM {rows}").row_type.names) == columns
+    wrong = {"n.*": "'n' is INT NOT NULL, and only a ROW", "s.*": "no table 's'", "r.z.*": "no field 'z'"}
+    for star, problem in wrong.items():
+        with pytest.raises(SqlValidationError, match=problem):
+            bind(shop, f"SELECT {star} FROM {rows}")
+
+
+def test_group_id_is_zero_where_no_set_is_there_twice(shop: Catalog) -> None:
+    rows = "(VALUES (1, 2)) AS t (a, b)"
+    bind(shop, f"SELECT GROUP_ID() FROM {rows} GROUP BY ROLLUP (a, b)")
+    with pytest.raises(SqlValidationError, match="sets that are there twice"):
+        bind(shop, f"SELECT GROUP_ID() FROM {rows} GROUP BY GROUPING SETS (a, (), ())")
+    with pytest.raises(SqlValidationError, match="GROUP_ID takes no arguments"):
+        bind(shop, f"SELECT GROUP_ID(a) FROM {rows} GROUP BY a")
+
+
 def test_a_users_function_has_its_type_and_takes_its_arguments_cast(shop: Catalog) -> None:
     plan = bind_query(shop, "SELECT HALF(amount), half(CAST(1 AS TINYINT)) FROM orders")
     assert described(plan.row_type) == [["EXPR$0", "INT"], ["EXPR$1", "INT"]]

@@ -13,9 +13,11 @@ from flinkray.tables.catalog import DEFAULT_CATALOG, DEFAULT_DATABASE, Catalog
 from flinkray.tables.lowering.contract import SinkOptions, TableOptions, Unexecutable
 from flinkray.tables.lowering.lowering import PlanLowering
 from flinkray.tables.lowering.sinks import by_key, for_upserts
+from flinkray.tables.plans.explain import explain
 from flinkray.tables.plans.expressions import Column, Constant, Plan
 from flinkray.tables.plans.nodes import Scan
 from flinkray.tables.plans.rules.order import optimized
+from flinkray.tables.plans.rules.ranks import UNBOUNDED
 from flinkray.tables.plans.tables import Table, TableColumn
 from flinkray.tables.syntax.parsing.parser import parse_statement
 from flinkray.tables.syntax.statements import QueryStatement
@@ -250,6 +252,22 @@ def test_calls_over_one_window_are_one_operator(sql: str, time: int | None, func
             assert all(isinstance(argument, Column | Constant) for argument in call.arguments)
 
 
+@pytest.mark.parametrize("condition", ["r <= id", "r < id + 1", "id = r", "list[1] >= r AND r > 1"])
+def test_ranks_up_to_a_column_are_ranks_without_end_and_a_filter(condition: str) -> None:
+    plan = plan_of(FIRST.replace("r = 1", condition).format("name DESC", "t"))
+    (found,) = factories(lowering().of(plan), RankFactory)
+    assert (found.first, found.last, found.has_number) == (1 + ("> 1" in condition), UNBOUNDED, True)
+    assert "Filter(" in explain(plan)
+
+
+def test_a_constant_parts_no_rows_from_others() -> None:
+    of_constant, of_none = (
+        explain(plan_of(FIRST.replace("PARTITION BY name", by).format("id", "t"))) for by in ("PARTITION BY 'x'", "")
+    )
+    assert "Rank(" in of_none
+    assert of_constant == of_none
+
+
 @pytest.mark.parametrize(
     ("sql", "reason"),
     [
@@ -266,7 +284,7 @@ def test_calls_over_one_window_are_one_operator(sql: str, time: int | None, func
         (over("COLLECT(id)"), "COLLECT has no operator yet"),
         (over("LAG(id, 1, id)"), "LAG takes what follows its first argument as constants"),
         (over("COUNT(*)").replace("FROM t", "FROM c"), "takes rows that are only added"),
-        (FIRST.replace("r = 1", "r <= id").format("id", "t"), "for the first rows of each key, compare ROW_NUMBER"),
+        (FIRST.replace("r = 1", "r >= id").format("id", "t"), "for the first rows of each key, compare ROW_NUMBER"),
     ],
 )
 def test_a_window_that_a_stream_cannot_have_is_refused_with_the_reason(sql: str, reason: str) -> None:

@@ -25,7 +25,7 @@ FIELDS = ROW(("x", INT), ("y", STRING))
     [
         (ARRAY(INT), [[1, None], [], None, [2]], [[(1,), (None,)], [], [], [(2,)]], [INT]),
         (ARRAY(FIELDS), [[{"x": 1, "y": "a"}, None], [], None, [{"x": 2, "y": None}]],
-         [[(1, "a"), (None, None)], [], [], [(2, None)]], [INT, STRING]),
+         [[(1, "a")], [], [], [(2, None)]], [INT, STRING]),
         (ARRAY(ARRAY(INT)), [[[1], None], [], None, [[]]], [[([1],), (None,)], [], [], [([],)]], [ARRAY(INT)]),
         (MAP(STRING.not_null(), INT), [[("a", 1), ("b", None)], [], None, [("c", 3)]],
          [[("a", 1), ("b", None)], [], [], [("c", 3)]], [STRING, INT]),
