@@ -27,6 +27,11 @@ class TableSchema(ResolvedSchema):
     def copy(self) -> TableSchema:
         return TableSchema(self.row_type.names, self.row_type.types)
 
+    def __repr__(self) -> str:
+        return "".join(["root\n", *(f" |-- {field.name}: {field.type}\n" for field in self.row_type.fields)])
+
+    __str__ = __repr__
+
     def to_row_data_type(self) -> DataType:  # type: ignore[override]
         return DataType(self.row_type)
 

@@ -141,15 +141,21 @@ class ResolvedSchema:
     get_field_data_types = get_column_data_types
     get_field_count = get_column_count
 
-    def get_field_name(self, field_index: int) -> str:
-        return self.row_type.names[field_index]
+    def get_field_name(self, field_index: int) -> str | None:
+        """The name of the column at a place from 0; None: there are not so many."""
+        return self.row_type.names[field_index] if 0 <= field_index < self.get_column_count() else None
 
     def get_field_data_type(self, field: int | str) -> LogicalType | None:
-        """The type of a column by its name, or its place from 0; None: there is none of that name."""
-        if isinstance(field, int):
-            return self.row_type.types[field]
+        """The type of a column by its name, or its place from 0; None: there is none.
+
+        Raises:
+            TypeError: `field` is neither.
+        """
+        if not isinstance(field, int | str):
+            raise TypeError(f"a column is found by its name, or its place from 0, not by {field!r}")
+        name = self.get_field_name(field) if isinstance(field, int) else field
         names = self.row_type.names
-        return self.row_type.types[names.index(field)] if field in names else None
+        return self.row_type.types[names.index(name)] if name in names else None
 
     def __str__(self) -> str:
         inside = ",\n".join(f"  {field}" for field in self.row_type.fields)

@@ -52,7 +52,7 @@ from flinkray.pyflink.datastream.state import (
     StateTtlConfig,
     ValueStateDescriptor,
 )
-from flinkray.pyflink.table import DataTypes, Schema, StreamTableEnvironment, TableDescriptor
+from flinkray.pyflink.table import DataTypes, Schema, StreamTableEnvironment, TableDescriptor, TableSchema
 from flinkray.pyflink.texts import line_texts, printed_texts
 from flinkray.state.descriptors import TtlUpdateType
 from flinkray.streams.environment import StreamExecutionEnvironment
@@ -376,6 +376,12 @@ def test_types_of_a_tables_columns_are_those_of_data_types(pyflink_env: PyFlinkE
     schema = StreamTableEnvironment.create(pyflink_env).from_elements([(1, "a")], ["n", "s"]).get_schema()
     assert schema.get_field_data_type("n") == DataTypes.BIGINT()
     assert DataTypes.STRING() == schema.get_field_data_type("s") != DataTypes.BIGINT() != 8
+    assert (schema.get_field_name(1), schema.get_field_data_type(1)) == ("s", DataTypes.STRING())
+    for none in (schema.get_field_name(2), schema.get_field_data_type(-1), schema.get_field_data_type("z")):
+        assert none is None
+    with pytest.raises(TypeError, match="by its name, or its place from 0, not by None"):
+        schema.get_field_data_type(None)  # type: ignore[arg-type]
+    assert str(TableSchema(["n", "s"], schema.get_field_data_types())) == "root\n |-- n: BIGINT\n |-- s: STRING\n"
 
 
 @pytest.mark.usefixtures("executor")
