@@ -173,7 +173,7 @@ class SupportsPostCommitTopology(ABC):
 
         Args:
             committables: a DataStream of `CommittableSummary` and `CommittableWithLineage`, without event time. After a
-                failure what was committed after the checkpoint that the job starts from comes again, and so may be
-                what that checkpoint has: each once, for state and for sinks that write exactly once. It ends when all
-                is committed. Operators on it get settings as those before the writers do.
+                failure those come again that the checkpoint has from which the job starts, and all later ones; state
+                and sinks that write exactly once have each of them once. It ends when all is committed. Operators on
+                it get settings as those before the writers do.
         """

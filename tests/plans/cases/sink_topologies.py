@@ -28,7 +28,7 @@ class Table(Sink, SupportsPreWriteTopology, SupportsPostCommitTopology):
         raise NotImplementedError
 
     def add_post_commit_topology(self, committables: DataStream) -> None:
-        committables.map(lambda each: each).name("merged").uid("merged").set_parallelism(1).sink_to(DiscardSink())
+        committables.map(lambda each: each).name("merged").uid("merged").sink_to(DiscardSink())
 
 
 class Lake(Table):
