@@ -49,6 +49,12 @@ class NatsMessage(Struct, frozen=True, array_like=True):
     payload: bytes
     headers: dict[str, str] | None = None
 
+    @property
+    def nbytes(self) -> int:
+        if self.headers is None:
+            return len(self.payload)
+        return len(self.payload) + sum(len(f"{name}: {value}\r\n".encode()) for name, value in self.headers.items())
+
 
 class NatsCommitter(Committer):
     """Writes messages in atomic batches. Each ends with a mark, a message on a subject of its own that must not have

@@ -10,6 +10,9 @@ from msgspec import Struct
 from flinkray.connectors.nats.clients import NatsError, ask
 from flinkray.connectors.nats.subjects import covers
 
+_OF_BATCHES = 128
+"""Bytes of the headers by which a message is one of an atomic batch, which count as its payload does, at most."""
+
 
 class MarkedStream(Struct, frozen=True):
     """A stream that holds marks; `NatsSink` says what each of these is."""
@@ -62,7 +65,7 @@ class FoundStream(Struct, frozen=True):
         """Checks messages before a checkpoint has them: from then on no restart would mend what cannot be written.
 
         Args:
-            longest: bytes of the longest message.
+            longest: bytes of the longest message, with its own headers.
             where: operator and subtask, for errors.
         Raises:
             NatsError: the stream does not take them; says which one.
@@ -73,8 +76,8 @@ class FoundStream(Struct, frozen=True):
                     f"{where}: stream {self.name!r} has no subject {subject!r}, to which rows go; its subjects are "
                     f"{', '.join(self.subjects) or 'none'}. Add it there, or name the stream that has it"
                 )
-        if longest > self.max_payload:
+        if longest + _OF_BATCHES > self.max_payload:
             raise NatsError(
-                f"{where}: a row's message has {longest} bytes, and the server's maximum payload is "
-                f"{self.max_payload}: write smaller rows, or raise max_payload of the server"
+                f"{where}: a row's message has {longest} bytes, and {_OF_BATCHES} of headers, and the server's maximum "
+                f"payload is {self.max_payload}: write smaller rows, or raise max_payload of the server"
             )

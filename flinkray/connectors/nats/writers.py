@@ -136,7 +136,7 @@ class RowsWriter(SinkWriter):
     def write(self, batch: Batch) -> None:
         messages = [NatsMessage(*each) for each in self._target.messages(batch.data, self._where)]
         if self._found is not None:
-            longest = max((len(each.payload) for each in messages), default=0)
+            longest = max((each.nbytes for each in messages), default=0)
             self._found.check({each.subject for each in messages}, longest, self._where)
         self._messages.extend(messages)
 

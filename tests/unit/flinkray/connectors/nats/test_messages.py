@@ -50,12 +50,13 @@ def test_headers_that_a_server_would_take_otherwise_are_errors() -> None:
 def test_rows_that_an_earlier_version_kept_for_a_commit_are_read() -> None:
     stored = msgspec.msgpack.encode([("s", b"x")])
     assert msgspec.msgpack.decode(stored, type=list[NatsMessage]) == [NatsMessage("s", b"x")]
+    assert [NatsMessage("s", b"x").nbytes, NatsMessage("s", b"x", {"a": "é"}).nbytes] == [1, 8]
 
 
 def test_messages_that_a_stream_does_not_take_are_found_before_a_checkpoint_has_them() -> None:
-    stream = FoundStream("orders", ("orders.*", "marks.>"), 10)
+    stream = FoundStream("orders", ("orders.*", "marks.>"), 138)
     stream.check(["orders.a"], 10, "here")
     with pytest.raises(NatsError, match=r"here: stream 'orders' has no subject 'other', .* orders\.\*, marks\.>"):
         stream.check(["orders.a", "other"], 0, "here")
-    with pytest.raises(NatsError, match="has 11 bytes, and the server's maximum payload is 10: write smaller rows"):
+    with pytest.raises(NatsError, match=r"has 11 bytes, and 128 of headers, .* payload is 138: write smaller rows"):
         stream.check(["orders.a"], 11, "here")
