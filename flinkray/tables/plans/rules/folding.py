@@ -67,11 +67,11 @@ def _without_rows(plan: Plan) -> Plan:
     match plan:
         case Limit(count=0):
             return Values((), plan.row_type)
-        case Aggregate(keys=(), window=None, grouping_sets=()) if empty[0] and _NOTHING.keys() >= {
-            call.function for call in plan.calls
-        }:
+        case Aggregate(keys=(), window=None, grouping_sets=(), calls=calls) if (
+            empty[0] and calls and _NOTHING.keys() >= {call.function for call in calls}
+        ):
             # On streams, too, where an aggregate of rows that do not come is none (Calcite's AggregateValuesRule).
-            return Values((tuple(Constant(call.type, _NOTHING[call.function]) for call in plan.calls),), plan.row_type)
+            return Values((tuple(Constant(call.type, _NOTHING[call.function]) for call in calls),), plan.row_type)
         case Aggregate(keys=()):
             return plan
         case Aggregate() | Deduplicate() | Filter() | Limit() | Project() | Rank() | Sort() | Window() if empty[0]:
