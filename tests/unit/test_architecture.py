@@ -175,6 +175,7 @@ ROOMS = (
     "actors.operators.patterns",
     "actors.operators.tables.rows",
     "actors.operators.tables",
+    "actors.operators.tables.aggregates.states",
     "actors.operators.tables.aggregates",
     "actors.operators.tables.ranks",
     "actors.operators.tables.joins",

@@ -11,13 +11,13 @@ from msgspec import Struct
 
 from actors.columns.large_columns import Column
 from actors.keys.index import Ids
-from actors.operators.tables.aggregates.arguments import Source, Taken, flags_of, taken
 from actors.operators.tables.aggregates.calls import State, result_of
-from actors.operators.tables.aggregates.group_state import Captured, GroupState, array_of
-from actors.operators.tables.aggregates.grouped_rows import Flags, GroupedRows
-from actors.operators.tables.aggregates.linear import Counts
+from actors.operators.tables.aggregates.states.arguments import Source, Taken, flags_of, taken
+from actors.operators.tables.aggregates.states.group_state import Captured, GroupState, array_of
+from actors.operators.tables.aggregates.states.grouped_rows import Flags, GroupedRows
+from actors.operators.tables.aggregates.states.linear import Counts
+from actors.operators.tables.aggregates.states.value_sets import MOST_SEEN_WAYS, SeenValues, ValueSets
 from actors.operators.tables.aggregates.user_aggregates import Functions
-from actors.operators.tables.aggregates.value_sets import MOST_SEEN_WAYS, SeenValues, ValueSets
 from flinkray.tables.plans.expressions import AggregateCall, BoundExpression
 
 _ALL_ROWS = Source(())

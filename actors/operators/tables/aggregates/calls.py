@@ -14,15 +14,20 @@ from msgspec.structs import replace
 from actors.keys.index import Ids
 from actors.operators.aggregates.value_rules import is_fixed_width
 from actors.operators.calc.values.decimals import divide
-from actors.operators.tables.aggregates.arguments import Source
-from actors.operators.tables.aggregates.extremes import Extremes, FirstOrLast, NumericExtremes, RetractableExtremes
-from actors.operators.tables.aggregates.group_state import GroupState
-from actors.operators.tables.aggregates.linear import Counts, DecimalSums, FloatSums, IntegerSums
 from actors.operators.tables.aggregates.lists import LIST_RESULTS, collected
-from actors.operators.tables.aggregates.moments import Moments
+from actors.operators.tables.aggregates.states.arguments import Source
+from actors.operators.tables.aggregates.states.extremes import (
+    Extremes,
+    FirstOrLast,
+    NumericExtremes,
+    RetractableExtremes,
+)
+from actors.operators.tables.aggregates.states.group_state import GroupState
+from actors.operators.tables.aggregates.states.linear import Counts, DecimalSums, FloatSums, IntegerSums
+from actors.operators.tables.aggregates.states.moments import Moments
+from actors.operators.tables.aggregates.states.value_lists import ValueLists
+from actors.operators.tables.aggregates.states.value_sets import ValueSets
 from actors.operators.tables.aggregates.user_aggregates import Accumulators, of_all_values
-from actors.operators.tables.aggregates.value_lists import ValueLists
-from actors.operators.tables.aggregates.value_sets import ValueSets
 from flinkray.batches.numpy_arrays import from_numpy, numpy_dtype
 from flinkray.tables.plans.expressions import AggregateCall, Constant
 from flinkray.tables.types.arrow import to_arrow

@@ -11,10 +11,10 @@ from actors.keys.state_tables import same_rows
 from actors.operators.aggregates.value_rules import with_one_zero
 from actors.operators.contract.operator import OperatorContext, Output
 from actors.operators.tables.aggregates.aggregates import GROUPS, Aggregates
-from actors.operators.tables.aggregates.group_state import array_of
-from actors.operators.tables.aggregates.grouped_rows import Flags, GroupedRows, Grouper
+from actors.operators.tables.aggregates.states.group_state import array_of
+from actors.operators.tables.aggregates.states.grouped_rows import Flags, GroupedRows, Grouper
+from actors.operators.tables.aggregates.states.value_sets import SEEN
 from actors.operators.tables.aggregates.user_aggregates import OpenFunctions
-from actors.operators.tables.aggregates.value_sets import SEEN
 from actors.operators.tables.changes import Kinds, change_order, columns_differ, weights_of
 from actors.operators.tables.gathering import GatheringOperator
 from actors.protocol.elements import CheckpointOptions

@@ -14,8 +14,8 @@ from actors.keys.index import Ids, KeyIndex
 from actors.operators.aggregates.value_rules import has_order
 from actors.operators.calc.calculation import calculate, prepared
 from actors.operators.calc.values.evaluation import EvaluationContext
-from actors.operators.tables.aggregates.extremes import order_numbers
-from actors.operators.tables.aggregates.value_sets import ValueSets
+from actors.operators.tables.aggregates.states.extremes import order_numbers
+from actors.operators.tables.aggregates.states.value_sets import ValueSets
 from flinkray.batches.numpy_arrays import as_numpy, from_numpy
 from flinkray.errors import RecordError
 from flinkray.tables.plans.expressions import AggregateCall, BoundExpression, Call, Column, Constant

@@ -10,7 +10,7 @@ from actors.keys.index import KeyIndex
 from actors.operators.contract.operator import Operator
 from actors.operators.tables.aggregates.aggregates import Aggregates
 from actors.operators.tables.aggregates.calls import SPREADS
-from actors.operators.tables.aggregates.grouped_rows import Grouper
+from actors.operators.tables.aggregates.states.grouped_rows import Grouper
 from actors.operators.tables.changes import weights_of
 from flinkray.batches.batch import Batch
 from flinkray.batches.numpy_arrays import as_numpy, from_numpy

@@ -12,9 +12,9 @@ import pyarrow as pa
 
 from actors.keys.index import Ids
 from actors.operators.contract.operator import OperatorContext
-from actors.operators.tables.aggregates.arguments import Taken
-from actors.operators.tables.aggregates.group_state import Captured, GroupState
-from actors.operators.tables.aggregates.grouped_rows import Flags
+from actors.operators.tables.aggregates.states.arguments import Taken
+from actors.operators.tables.aggregates.states.group_state import Captured, GroupState
+from actors.operators.tables.aggregates.states.grouped_rows import Flags
 from actors.user_code.functions import TaskRuntimeContext
 from flinkray.batches.pickling import dumps
 from flinkray.tables.user_functions import (

@@ -10,7 +10,7 @@ import pyarrow as pa
 from actors.columns.ordering import differs_from_previous
 from actors.columns.take import take
 from actors.operators.tables.aggregates.aggregates import Aggregates
-from actors.operators.tables.aggregates.grouped_rows import GroupedRows
+from actors.operators.tables.aggregates.states.grouped_rows import GroupedRows
 from actors.operators.tables.aggregates.user_aggregates import OpenFunctions
 from actors.operators.tables.windows.window_rows import WindowRowsOperator, numbered_keys
 from flinkray.batches.numpy_arrays import from_numpy

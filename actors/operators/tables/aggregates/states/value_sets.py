@@ -14,9 +14,9 @@ from actors.columns.take import take
 from actors.keys.index import Ids, KeyIndex
 from actors.keys.integer_index import PairIndex
 from actors.operators.aggregates.value_rules import with_one_zero
-from actors.operators.tables.aggregates.arguments import Taken
-from actors.operators.tables.aggregates.group_state import Captured, Columns, GroupState
-from actors.operators.tables.aggregates.grouped_rows import Flags, Weights, first_rows
+from actors.operators.tables.aggregates.states.arguments import Taken
+from actors.operators.tables.aggregates.states.group_state import Captured, Columns, GroupState
+from actors.operators.tables.aggregates.states.grouped_rows import Flags, Weights, first_rows
 from actors.operators.tables.rows.key_lists import KeyLists
 from actors.operators.tables.rows.stored_columns import StoredColumns, taken_of
 from actors.operators.windows.base.compaction import has_doubled

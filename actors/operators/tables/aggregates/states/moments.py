@@ -9,10 +9,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from actors.keys.index import Ids
-from actors.operators.tables.aggregates.arguments import Taken
-from actors.operators.tables.aggregates.group_state import Arrays
-from actors.operators.tables.aggregates.grouped_rows import GroupedRows
-from actors.operators.tables.aggregates.linear import Counts, FloatSums, doubles_of
+from actors.operators.tables.aggregates.states.arguments import Taken
+from actors.operators.tables.aggregates.states.group_state import Arrays
+from actors.operators.tables.aggregates.states.grouped_rows import GroupedRows
+from actors.operators.tables.aggregates.states.linear import Counts, FloatSums, doubles_of
 from flinkray.batches.numpy_arrays import as_numpy, from_numpy
 
 Doubles = npt.NDArray[np.float64]

@@ -11,8 +11,8 @@ from actors.columns.ordering import order_by
 from actors.columns.take import take
 from actors.keys.index import Ids, KeyIndex
 from actors.keys.state_tables import StateRows
-from actors.operators.tables.aggregates.arguments import Taken
-from actors.operators.tables.aggregates.group_state import Captured, GroupState
+from actors.operators.tables.aggregates.states.arguments import Taken
+from actors.operators.tables.aggregates.states.group_state import Captured, GroupState
 from actors.operators.tables.rows.row_store import RowStore
 from flinkray.batches.numpy_arrays import from_numpy
 

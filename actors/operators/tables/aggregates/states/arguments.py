@@ -12,7 +12,7 @@ from actors.columns.take import take
 from actors.keys.index import Ids
 from actors.operators.aggregates.accumulators import Values
 from actors.operators.aggregates.value_rules import numbers_of
-from actors.operators.tables.aggregates.grouped_rows import Flags, GroupedRows, Weights
+from actors.operators.tables.aggregates.states.grouped_rows import Flags, GroupedRows, Weights
 from flinkray.batches.numpy_arrays import as_numpy, from_numpy
 from flinkray.tables.plans.expressions import BoundExpression, Column, Constant
 from flinkray.tables.types.arrow import to_arrow

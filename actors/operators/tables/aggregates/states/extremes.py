@@ -20,10 +20,10 @@ from actors.operators.aggregates.value_rules import (
     numpy_type,
     to_arrow,
 )
-from actors.operators.tables.aggregates.arguments import Taken
-from actors.operators.tables.aggregates.group_state import Arrays, Captured, Columns, GroupState
-from actors.operators.tables.aggregates.grouped_rows import Flags, GroupedRows
-from actors.operators.tables.aggregates.value_sets import ValueSets
+from actors.operators.tables.aggregates.states.arguments import Taken
+from actors.operators.tables.aggregates.states.group_state import Arrays, Captured, Columns, GroupState
+from actors.operators.tables.aggregates.states.grouped_rows import Flags, GroupedRows
+from actors.operators.tables.aggregates.states.value_sets import ValueSets
 from actors.operators.tables.rows.stored_columns import StoredColumns, taken_of
 from flinkray.batches.numpy_arrays import as_numpy, from_numpy
 

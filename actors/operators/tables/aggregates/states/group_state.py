@@ -12,8 +12,8 @@ import pyarrow as pa
 from actors.columns.large_columns import Column
 from actors.keys.index import Ids
 from actors.operators.aggregates.group_array import GroupArray
-from actors.operators.tables.aggregates.arguments import Taken
-from actors.operators.tables.aggregates.grouped_rows import GroupedRows
+from actors.operators.tables.aggregates.states.arguments import Taken
+from actors.operators.tables.aggregates.states.grouped_rows import GroupedRows
 from flinkray.batches.numpy_arrays import as_numpy, from_numpy
 
 Columns = dict[str, Column]
