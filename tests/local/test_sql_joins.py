@@ -90,5 +90,5 @@ def test_collections_are_unnested_beside_their_rows(env: StreamExecutionEnvironm
         map(str, [Row(id=1, e=5, o=1), Row(id=1, e=None, o=2), Row(id=2, e=None, o=None), Row(id=3, e=None, o=None)])
     )
     found = env.sql("SELECT id, x, y FROM l, UNNEST(`rows`)", l=lists)
-    expected = [Row(id=1, x=1, y="a"), Row(id=1, x=None, y=None), Row(id=3, x=3, y="c")]
+    expected = [Row(id=1, x=1, y="a"), Row(id=3, x=3, y="c")]  # as in Flink, of a row that is NULL there is none
     assert sorted(map(str, found.execute_and_collect())) == sorted(map(str, expected))

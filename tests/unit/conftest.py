@@ -22,5 +22,8 @@ def _no_sleep(seconds: float) -> None:
 
 @pytest.fixture(autouse=True)
 def _no_ray_and_no_sleep(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "ray", None)  # None makes an import statement raise
+    # None makes an import statement raise. Modules that earlier tests have imported are found without their package.
+    for name in [name for name in sys.modules if name.startswith("ray.")] if "ray.util" in sys.modules else ():
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "ray", None)
     monkeypatch.setattr(time, "sleep", _no_sleep)
