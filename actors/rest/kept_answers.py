@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable
 
 # A page asks for some tens of things; more are those of a program that goes through all subtasks.
 _MOST = 512
-_LARGEST_BYTES = 256 * 1024
+_LARGEST_BYTES = 32 * 1024
 
 
 class KeptAnswers:
@@ -45,10 +45,13 @@ class KeptAnswers:
         with self._lock:
             if begun != self._generation:
                 return
-            self._bodies[asked] = (self._monotonic_ms(), body)
-            self._bodies.move_to_end(asked)
-            if len(self._bodies) > _MOST:
-                self._bodies.popitem(last=False)
+            now = self._monotonic_ms()
+            self._bodies.pop(asked, None)
+            self._bodies[asked] = (now, body)
+            oldest = next(iter(self._bodies))
+            while len(self._bodies) > _MOST or now - self._bodies[oldest][0] >= self._keeps_ms > 0:
+                del self._bodies[oldest]
+                oldest = next(iter(self._bodies))
 
     def clear(self) -> None:
         """To be called when something was changed: nobody who did that is told what was before."""

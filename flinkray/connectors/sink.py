@@ -110,7 +110,8 @@ class Sink(ABC):
         return True
 
     def prepare(self) -> Sink:
-        """Called in the driver once per submission, before anything is shipped; gives the sink to ship."""
+        """Called in the driver once per submission, before anything is shipped; gives the sink to ship, which
+        has the same `commits_globally`."""
         return self
 
     @abstractmethod

@@ -77,6 +77,12 @@ class NoSuchRoute(Exception):
         self.methods = methods
 
 
+def plain_path(path: str) -> str:
+    """The path as it stands in routes: without /v1, and slashes at its ends."""
+    path = f"/{path.strip('/')}"
+    return path.removeprefix("/v1") if path.startswith("/v1/") else path
+
+
 def find(method: str, path: str) -> tuple[Route, Mapping[str, str]]:
     """The route of a request, and what varies in its path. As with Flink, all is served below /v1 as well, and slashes
     at both ends do not count: clients put them between the server's address and a path.
@@ -84,8 +90,7 @@ def find(method: str, path: str) -> tuple[Route, Mapping[str, str]]:
     Raises:
         NoSuchRoute
     """
-    path = f"/{path.strip('/')}"
-    path = path.removeprefix("/v1") if path.startswith("/v1/") else path
+    path = plain_path(path)
     given = path.split("/")
     matches = [(route, found) for route in _of_length(len(given)) if (found := route.match(given)) is not None]
     # A path that is named stands before one in which it is a parameter: /jobs/overview before /jobs/:jobid.

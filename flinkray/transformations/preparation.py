@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from msgspec import structs
 
+from flinkray.errors import InvalidProgramError
 from flinkray.transformations.operator_factories import (
     GlobalCommitterFactory,
     OperatorFactory,
@@ -69,5 +70,11 @@ def _prepared_factory(factory: OperatorFactory) -> OperatorFactory:
     if isinstance(factory, SourceFactory):
         return structs.replace(factory, source=factory.source.prepare())
     if isinstance(factory, SinkFactory):
-        return structs.replace(factory, sink=factory.sink.prepare())
+        sink = factory.sink.prepare()
+        if sink.commits_globally is not factory.sink.commits_globally:
+            raise InvalidProgramError(
+                f"{type(factory.sink).__name__}.prepare() gives a sink with another commits_globally; a sink has to "
+                "say it before, as it decides about the operators of the program"
+            )
+        return structs.replace(factory, sink=sink)
     return factory

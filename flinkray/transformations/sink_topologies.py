@@ -19,6 +19,8 @@ Apply = Callable[[Callable[[Any], Any], Transformation], tuple[Transformation | 
 """Calls a function with the stream of a transformation; gives the transformation of the stream that it returns, and the
 operators that it adds."""
 
+_DEEPEST = 16
+"""Sinks within the operators of sinks: one that adds one of its own kind has no end."""
 _INHERITED = ("parallelism", "max_parallelism", "slot_sharing_group")
 
 
@@ -27,13 +29,15 @@ def expanded(
 ) -> tuple[Transformation, ...]:
     """The operators of a program, with those that its sinks consist of. The given ones stay as they are."""
     found: list[Transformation] = []
-    waiting = deque(transformations)
+    waiting = deque((each, 0) for each in transformations)
     while waiting:
-        each = waiting.popleft()
+        each, depth = waiting.popleft()
         if not isinstance(each, PhysicalTransformation) or not isinstance(each.factory, SinkFactory):
             found.append(each)
             continue
         sink, writers = each.factory.sink, copy.copy(each)
+        if depth > _DEEPEST:
+            raise InvalidProgramError(f"{type(sink).__name__} adds a sink that adds a sink, and so on without an end")
         if isinstance(sink, SupportsPreWriteTopology):
             rows, added = apply_to_rows(sink.add_pre_write_topology, each.input_transformations[0])
             if rows is None:
@@ -42,12 +46,12 @@ def expanded(
                     "writers are to get"
                 )
             writers.input_transformations = (rows,)
-            waiting.extend(_of_sink(each, added))
+            waiting.extend((more, depth + 1) for more in _of_sink(each, added))
         last = _global_committer(writers, sink) if sink.commits_globally else writers
         if isinstance(sink, SupportsPostCommitTopology):
             last.factory = structs.replace(last.factory, gives_committables=True)
             _, added = apply_to_committables(sink.add_post_commit_topology, last)
-            waiting.extend(_of_sink(each, added))
+            waiting.extend((more, depth + 1) for more in _of_sink(each, added))
         found.append(last)
     return tuple(found)
 

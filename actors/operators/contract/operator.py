@@ -275,7 +275,7 @@ class Operator(ABC):
     @property
     def gives_after_data(self) -> bool:
         """Whether it emits until the task ends, also when `finish` has been called: those behind, which are in tasks of
-        their own, hear only then that its data have ended. Asked for once, after `setup`."""
+        their own, hear only then that its data have ended. Asked for before `setup`."""
         return False
 
     @property

@@ -77,7 +77,9 @@ class GlobalCommitterOperator(Operator):
             self.output.emit_watermark(timestamp)
 
     def process_status(self, is_idle: bool, input_index: int = 0) -> None:
-        """Statuses end here."""
+        """As watermarks."""
+        if self._gives:
+            self.output.emit_status(is_idle)
 
     def process_latency_marker(self, marker: LatencyMarker) -> None:
         """Latency markers end here."""

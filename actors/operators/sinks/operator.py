@@ -123,7 +123,9 @@ class SinkOperator(Operator):
             self.output.emit_watermark(timestamp)
 
     def process_status(self, is_idle: bool, input_index: int = 0) -> None:
-        """Statuses end here."""
+        """As watermarks: operators behind must not wait for those of a subtask that is idle."""
+        if self._sink.commits_globally or self._gives:
+            self.output.emit_status(is_idle)
 
     def process_latency_marker(self, marker: LatencyMarker) -> None:
         """Latency markers end here: their latency was reported on arrival."""

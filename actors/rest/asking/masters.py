@@ -287,6 +287,10 @@ class Masters:
         archived: JobDetails | None = ask(_dispatcher(cluster), GetArchivedJob(job_id))
         return archived or JobDetails(job_id, job.name, job.status, ((job.status, job.started_ms),))
 
+    def checkpoints_of_each(self, job_ids: Sequence[JobId]) -> dict[JobId, CheckpointReport | None]:
+        """None: the JobMaster does not answer."""
+        return self._of_each(job_ids, self.checkpoints)
+
     def checkpoints(self, job_id: JobId) -> CheckpointReport:
         report = self._of_running(job_id, GetCheckpointReport())
         if report is None:
@@ -322,10 +326,12 @@ class Masters:
     def trigger(self, job_id: JobId, request: TriggerSavepoint | TriggerPeriodicCheckpoint) -> None:
         _, job = self._find(job_id, is_fresh=True)
         self._ask(job.job_master, request)
+        self._forget()
 
     def cancel(self, job_id: JobId) -> None:
         cluster, _ = self._find(job_id, is_fresh=True)
         self._ask(_dispatcher(cluster), CancelJob(job_id))
+        self._forget()
 
     def _jobs_of(self, cluster: str) -> tuple[JobOverview, ...]:
         jobs: tuple[JobOverview, ...] = self._cached(_dispatcher(cluster), ListJobs())
@@ -400,6 +406,11 @@ class Masters:
             if known.error is not None:
                 raise known.error.with_traceback(None)
             return known.value
+
+    def _forget(self) -> None:
+        """Drops what was said before something was changed."""
+        with self._lock:
+            self._answers.clear()
 
     def _is_old(self, answer: _Answer, now: float) -> bool:
         return now - answer.at_ms >= self._remembers_ms

@@ -35,7 +35,9 @@ class JobHandlers:
     def metrics_of_jobs(self, call: Call) -> list[AggregatedMetric]:
         wanted = call.list_in_query("jobs")
         known = [job for job in self._masters.all_details() if wanted is None or job.job_id in wanted]
-        values = [self._metrics(job) for job in known]
+        reports = self._masters.checkpoints_of_each([job.job_id for job in known])
+        now = self._now_ms()
+        values = [metrics.of_job(job, report, now) for job in known if (report := reports[job.job_id]) is not None]
         return metrics.over_several(values, call.list_in_query("get"), aggregates_of(call))
 
     # -- one job -------------------------------------------------------------------------------------------------
@@ -66,7 +68,7 @@ class JobHandlers:
         return jobs.execution_result(self._details(call))
 
     def job_metrics(self, call: Call) -> list[Metric]:
-        return metrics.listed(self._metrics(self._details(call)), call.list_in_query("get"))
+        return metrics.listed(self._metrics_of(self._details(call)), call.list_in_query("get"))
 
     def resource_requirements(self, call: Call) -> dict[str, shapes.VertexRequirements]:
         return jobs.resource_requirements(self._details(call))
@@ -94,7 +96,7 @@ class JobHandlers:
             raise _unknown_checkpoint(number, f", or there is no vertex {vertex!r}")
         return found
 
-    def _metrics(self, job: JobDetails) -> metrics.Values:
+    def _metrics_of(self, job: JobDetails) -> metrics.Values:
         return metrics.of_job(job, self._masters.checkpoints(job.job_id), self._now_ms())
 
     def _details(self, call: Call) -> JobDetails:

@@ -14,6 +14,7 @@ from actors.rest.handlers.clusters import REVISION, configuration_of
 from actors.rest.history.archives import APPLICATIONS, JOBS, Archives
 from actors.rest.service import LARGEST_BODY, Request, Response
 from flinkray.rest.cluster import ClusterOverview, ErrorBody
+from flinkray.rest.routes import plain_path
 
 log = logging.getLogger(__name__)
 
@@ -42,7 +43,7 @@ class HistoryService:
                 self._access.check_page(request.headers)
                 return Response(200, file.body, file.content_type)
             self._access.check(request.method, request.headers, is_write=False, has_body=False)
-            return Response(200, self._body(request.path.removeprefix("/v1")))
+            return Response(200, self._body(plain_path(request.path)))
         except Refusal as refusal:
             return Response(refusal.status, encoded(ErrorBody(errors=[refusal.reason])))
         except Exception as error:

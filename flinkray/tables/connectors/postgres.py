@@ -56,8 +56,9 @@ def _without_jdbc(url: str, options: ConnectorOptions) -> str:
     place, _, query = url.removeprefix(_JDBC).partition("?")
     found: dict[str, str] = {}
     for name, value in parse_qsl(query, keep_blank_values=True):
-        if name == "currentSchema":
-            found["options"] = f"{found.get('options', '')} -csearch_path={value}".strip()
+        if name in ("currentSchema", "options"):
+            more = f"-csearch_path={value}" if name == "currentSchema" else value
+            found["options"] = f"{found.get('options', '')} {more}".strip()
         elif name == "ssl":
             if value.lower() != "false":
                 found.setdefault("sslmode", "verify-full")

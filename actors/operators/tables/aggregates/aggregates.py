@@ -18,6 +18,7 @@ from actors.operators.tables.aggregates.states.grouped_rows import Flags, Groupe
 from actors.operators.tables.aggregates.states.linear import Counts
 from actors.operators.tables.aggregates.states.value_sets import MOST_SEEN_WAYS, SeenValues, ValueSets
 from actors.operators.tables.aggregates.user_aggregates import Functions
+from flinkray.errors import IncompatibleStateError
 from flinkray.tables.plans.expressions import AggregateCall, BoundExpression
 
 _ALL_ROWS = Source(())
@@ -78,6 +79,12 @@ class Aggregates:
 
     def merge(self, columns: Sequence[pa.Array], rows: GroupedRows) -> None:
         """Adds the columns that `partial` gave, of groups for which there is room."""
+        expected = sum(len(state.columns) for state in self._states.values())
+        if len(columns) != expected:
+            raise IncompatibleStateError(
+                f"rows in flight have {len(columns)} columns of partial aggregates, and now {expected} are kept: "
+                "they are of an unaligned checkpoint of a former version. Go on from a savepoint of that version"
+            )
         left = iter(columns)
         for state in self._states.values():
             state.merge(rows, {name: next(left) for name in state.columns})

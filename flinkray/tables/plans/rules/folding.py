@@ -51,10 +51,11 @@ def _folded_node(plan: Plan) -> Plan:
     plan = with_expressions(plan, folded)
     if isinstance(plan, Filter) and isinstance(plan.condition, Constant):
         return plan.input if plan.condition.value is True else Values((), plan.row_type)
-    if isinstance(plan, Join) and plan.condition == TRUE:
-        plan = replace(plan, condition=None)
-    if isinstance(plan, Join) and plan.kind in ("INNER", "SEMI") and isinstance(plan.condition, Constant):
-        return Values((), plan.row_type)
+    if isinstance(plan, Join) and isinstance(plan.condition, Constant):
+        if plan.condition.value is True:
+            plan = replace(plan, condition=None)
+        elif plan.kind in ("INNER", "SEMI"):
+            return Values((), plan.row_type)
     return _without_rows(plan)
 
 

@@ -48,7 +48,7 @@ def _ranked(plan: Plan) -> Plan:
         first = max(first, bounds[0])
         last = bounds[1] if last is None else last if bounds[1] is None else min(last, bounds[1])
     keys = _keys(call)
-    if last is None and any(_is_of_column(each, place) for each in rest):
+    if last is None and not _is_over_time(call) and any(_is_of_column(each, place) for each in rest):
         last = UNBOUNDED  # the filter above says for each row whether its rank is wanted
     if last is None or keys is None:
         return plan
@@ -99,10 +99,19 @@ def _is_of_column(condition: BoundExpression, place: int) -> bool:
     """Whether it compares the row number with a column of the row, above which it wants none."""
     if not isinstance(condition, Call) or condition.function not in _TURNED:
         return False
-    operator, sides = condition.function, condition.arguments
-    if columns_of(sides[1]) == {place}:
-        operator, sides = _TURNED[operator], sides[::-1]
-    return operator in ("<", "<=", "=") and columns_of(sides[0]) == {place} and place not in columns_of(sides[1])
+    operator, (number, bound) = condition.function, condition.arguments
+    if isinstance(bound, Column) and bound.index == place:
+        operator, number, bound = _TURNED[operator], bound, number
+    is_number = isinstance(number, Column) and number.index == place
+    return is_number and operator in ("<", "<=", "=") and bool(others := columns_of(bound)) and place not in others
+
+
+def _is_over_time(call: WindowCall) -> bool:
+    """Whether rows come in the order of the window, so that a number once given stays."""
+    if len(call.order_by) != 1:
+        return False
+    key, descending, _ = call.order_by[0]
+    return isinstance(key.type, TimestampType) and key.type.attribute is not None and not descending
 
 
 def _is_number(expression: BoundExpression) -> bool:

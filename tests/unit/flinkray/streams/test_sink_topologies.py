@@ -37,6 +37,17 @@ class Lake(DiscardSink, SupportsPreWriteTopology, SupportsPostCommitTopology):
         merged.sink_to(_Inner()).name("inner")
 
 
+class Endless(DiscardSink, SupportsPreWriteTopology):
+    def add_pre_write_topology(self, rows: DataStream) -> Any:
+        rows.sink_to(Endless())
+        return rows
+
+
+class Undecided(DiscardSink):
+    def prepare(self) -> Sink:
+        return Lake()
+
+
 class _Inner(DiscardSink, SupportsPreWriteTopology):
     """A sink that a sink adds."""
 
@@ -88,5 +99,9 @@ class Nothing(Lake):
 def test_what_cannot_be_added_is_refused_before_anything_runs() -> None:
     with pytest.raises(InvalidProgramError, match=r"operator 'merged' with uid 'merged', .*; give the sink a uid"):
         expanded(Lake())
+    with pytest.raises(InvalidProgramError, match="Endless adds a sink that adds a sink"):
+        expanded(Endless())
+    with pytest.raises(InvalidProgramError, match=r"Undecided\.prepare\(\) gives a sink with another commits_globally"):
+        prepared(expanded(Undecided()))
     with pytest.raises(InvalidProgramError, match=r"Nothing\.add_pre_write_topology returns no DataStream"):
         expanded(Nothing(), uid="lake")

@@ -235,6 +235,25 @@ def test_a_filter_that_never_holds_is_no_rows_and_one_that_always_does_is_gone(c
     assert find(plan_of(catalog, "SELECT a FROM t WHERE 1 < 2 OR a = 3"), Filter) == []
 
 
+def test_a_join_on_what_always_holds_keeps_its_rows(catalog: Catalog) -> None:
+    for condition in ("NOT (t.b = 1 AND FALSE)", "1 < 2 OR t.b = 3", "TRUE"):
+        plan = plan_of(catalog, f"SELECT t.b FROM t JOIN u ON {condition}")
+        (join,) = find(plan, Join)
+        assert (join.condition, find(plan, Values)) == (None, [])
+
+
+@pytest.mark.parametrize(
+    ("condition", "is_rank"),
+    [("n <= b", True), ("b >= n", True), ("n = b + 1", True), ("MOD(n, 2) = 1", False), ("n * 10 <= 50", False)],
+)
+def test_ranks_are_compared_with_columns_and_other_conditions_on_them_are_filters(
+    catalog: Catalog, condition: str, is_rank: bool
+) -> None:
+    numbered = "SELECT *, ROW_NUMBER() OVER (PARTITION BY a ORDER BY b DESC) AS n FROM t"
+    plan = plan_of(catalog, f"SELECT a FROM ({numbered}) WHERE {condition}")
+    assert [len(find(plan, Rank)), len(find(plan, Filter))] == [int(is_rank), 1]
+
+
 @pytest.mark.parametrize(
     ("source", "results"),
     [

@@ -76,4 +76,5 @@ class Moments(Arrays):
         number = self._counts.of(groups)
         mean = self._sums.of(groups) / np.where(number == 0, 1, number)
         kept = as_numpy(squares).astype(np.float64) - number * np.square(mean)
+        mean[number == 0] = kept[number <= 1] = 0  # what rounding has left of numbers that were taken back
         return {name: from_numpy(each) for name, each in zip(self.columns, (number, mean, kept), strict=True)}

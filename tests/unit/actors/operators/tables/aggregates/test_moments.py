@@ -12,7 +12,9 @@ import pytest
 from actors.operators.tables.aggregates.aggregates import GROUPS, Aggregates
 from actors.operators.tables.aggregates.group_aggregate import GroupAggregateOperator
 from actors.operators.tables.aggregates.local_aggregate import LocalAggregateOperator
+from actors.operators.tables.aggregates.states.grouped_rows import Grouper
 from flinkray.batches.batch import Batch
+from flinkray.errors import IncompatibleStateError
 from flinkray.tables.plans.expressions import AggregateCall, Column
 from flinkray.tables.types.arrow import stored_schema
 from flinkray.tables.types.logical import DOUBLE, ROW, RowField, RowType
@@ -75,3 +77,20 @@ def test_sums_of_squares_of_former_versions_are_read() -> None:
     aggregates.grow(1)
     aggregates.restore(GROUPS, groups, {name: pa.array(values) for name, values in former.items()})
     assert aggregates.results(groups)[0].to_pylist() == pytest.approx([statistics.pvariance(numbers)])
+
+
+def test_rounding_that_former_versions_kept_of_no_numbers_is_left_out() -> None:
+    former = {"0:count": [0], "1:count": [0], "2:sum": [1e-9], "3:sum": [0.5]}
+    aggregates = Aggregates(CALLS[:1], is_insert_only=True)
+    groups = np.zeros(1, np.int64)
+    aggregates.grow(1)
+    aggregates.restore(GROUPS, groups, {name: pa.array(values) for name, values in former.items()})
+    batch = changes_as_batch([(INSERT, (each,)) for each in (2.0, 4.0)], stored_schema(ROWS)).data
+    aggregates.add(batch, Grouper().group(np.zeros(2, np.int64), None, 1)[0])
+    assert aggregates.results(groups)[0].to_pylist() == [1.0]
+
+
+def test_partial_aggregates_of_former_versions_are_refused_with_a_way_out() -> None:
+    aggregates = Aggregates(CALLS[:1], is_insert_only=True)
+    with pytest.raises(IncompatibleStateError, match="Go on from a savepoint"):
+        aggregates.merge([pa.array([1])] * 4, Grouper().group(np.zeros(1, np.int64), None, 1)[0])
