@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from actors.protocol.client_requests import (
+    CancelJob,
     GetArchivedJob,
     GetClusterConfiguration,
     GetClusterOverview,
@@ -26,6 +27,7 @@ from actors.protocol.client_requests import (
 )
 from actors.protocol.control_messages import JobDetails
 from actors.protocol.dispatcher_errors import UnknownJobError
+from actors.protocol.job_reports import GetCheckpointReport
 from actors.protocol.ports import Address, EndpointGone, EndpointSpec, Host
 from actors.protocol.resources import ClusterOverview
 from actors.rest.asking.masters import Masters
@@ -122,6 +124,20 @@ def test_of_many_who_ask_at_once_one_does() -> None:
         may_answer.set()
         assert all(answer.result(10) == [running()] for answer in answers)
     assert len(host.asked) == 1
+
+
+def test_what_was_said_before_a_job_is_cancelled_is_forgotten() -> None:
+    host = ScriptedHost({ListJobs: (running(),), GetJobOverview: running(), CancelJob: None})
+    masters = masters_of(Time(), c=host)
+    masters.jobs()
+    masters.cancel(JOB)
+    masters.jobs()
+    assert [name for _, name in host.asked].count("ListJobs") == 2
+
+
+def test_a_silent_job_master_hides_the_checkpoints_of_its_job_alone() -> None:
+    host = ScriptedHost({GetJobOverview: running(), GetCheckpointReport: TimeoutError("silent")})
+    assert masters_of(Time(), c=host).checkpoints_of_each([JOB]) == {JOB: None}
 
 
 def test_that_somebody_is_silent_counts_for_a_moment_too() -> None:

@@ -161,3 +161,12 @@ def test_kept_answers_are_bounded() -> None:
     for number in range(600):
         kept.put(number, b"x", kept.begin())
     assert [kept.get(each) for each in ("large", 0, 599)] == [None, None, b"x"]
+
+
+def test_kept_answers_that_count_no_more_are_dropped_with_the_next_one() -> None:
+    clock = [0.0]
+    kept = KeptAnswers(lambda: clock[0], 100)
+    for number in range(50):
+        clock[0] = 10.0 * number
+        kept.put(number, b"x", kept.begin())
+    assert sorted(kept._bodies) == list(range(40, 50))  # type: ignore[type-var]

@@ -9,7 +9,7 @@ import pytest
 
 from actors.operators.sinks.global_committer import GlobalCommitterOperator
 from actors.operators.sinks.operator import SinkOperator
-from actors.protocol.elements import EndOfData, EndOfPartition, Watermark
+from actors.protocol.elements import EndOfData, EndOfPartition, Watermark, WatermarkStatus
 from actors.protocol.task_messages import EndOfDataReached
 from actors.state.snapshots.snapshot import OperatorSnapshot
 from flinkray import (
@@ -178,7 +178,8 @@ def test_without_checkpoints_all_goes_on_at_the_end_and_the_last_watermark_stays
     with sink:
         sink.watermark(5)
         sink.watermark(MAX_TIMESTAMP)
-        assert sink.output.watermarks == [5]
+        sink.status(is_idle=True)
+        assert (sink.output.watermarks, sink.output.elements[-1]) == ([5], WatermarkStatus(True))
         sink.output.clear()
         sink.end()
         assert taken(sink) == [(END_OF_INPUT, 2, 0, 1, 2)]
