@@ -266,7 +266,7 @@ def like(text: str, pattern: str) -> bool:
 def overlaid(text: str, other: str, start: int, length: int) -> str:
     if start <= 0 or start > len(text):
         return text
-    return text[: start - 1] + other + text[max(start - 1 + length, 0) :]
+    return text[: start - 1] + other + (text[start - 1 + length :] if length > 0 else "")
 
 
 SMALL = st.integers(-3, 9)
