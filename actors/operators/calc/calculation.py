@@ -49,7 +49,10 @@ _PLAIN_NUMBERS = INTEGERS | APPROXIMATE
 _MAKE_JSON = ("JSON_OBJECT", "JSON_ARRAY")
 _UNFAILING = frozenset(
     {*LOGIC_KERNELS, *PATTERN_KERNELS, *TEXT_KERNELS, *COLLECTION_KERNELS, "+", "-", "*", "TRY_CAST", "EXTRACT"}
-) - {"ELEMENT", "MAP_FROM_ARRAYS", "FROM_BASE64", "DECODE"}
+) - {
+    *("ELEMENT", "MAP_FROM_ARRAYS", "FROM_BASE64", "DECODE", "ENCODE", "SHA2", "STR_TO_MAP", "SPLIT_INDEX"),
+    *("SIMILAR TO", "REGEXP_REPLACE"),
+}
 """Functions that compute a result for any arguments, so that it does not matter if rows that need none are computed."""
 
 

@@ -51,6 +51,8 @@ _STEP = re.compile(
     r"|(?P<all>\[\*\]|\.\*)"
 )
 _MODE = re.compile(r"\s*(?:(?P<mode>lax|strict)\s+)?\$(?P<steps>.*)", re.IGNORECASE | re.DOTALL)
+_NO_ROOT = re.compile(r"^(\s*(?:(?:lax|strict)\s+)?)(?=[^\s$])", re.IGNORECASE)
+"""What is before a path that does not begin with `$`, which then is meant."""
 _DECODER = json.JSONDecoder(parse_float=decimal.Decimal, parse_constant=lambda word: _refuse(word))
 _SPACE = " \t\r\n"
 _MISSING = object()
@@ -98,7 +100,7 @@ def _path(text: str) -> tuple[bool, tuple[str | int | None, ...]]:
     Raises:
         ValueError: it cannot be read.
     """
-    found = _MODE.fullmatch(text) or _MODE.fullmatch(f"$.{text}")
+    found = _MODE.fullmatch(text) or _MODE.fullmatch(_NO_ROOT.sub(r"\1$.", text, count=1))
     if found is None or not text:
         raise ValueError(f"{text!r} is no path of JSON")
     rest, steps, at = found["steps"].rstrip(), [], 0

@@ -68,6 +68,18 @@ def _translated(pattern: str, escape: str | None, rules: tuple[dict[str, str], C
 _REFUSED = object()
 
 
+def compiled(pattern: str) -> re.Pattern[str]:
+    """Python's regular expression.
+
+    Raises:
+        ValueError: it is none.
+    """
+    try:
+        return re.compile(pattern)
+    except re.error as error:
+        raise ValueError(f"{pattern!r} is no regular expression: {error}") from error
+
+
 def _or_python(
     kernel: Callable[..., pa.Array],
     compute: Callable[..., object],
@@ -82,12 +94,12 @@ def _or_python(
             return kernel(text, pattern, *more)
         except pa.ArrowInvalid:
             try:
-                compiled = re.compile(pattern)
-            except re.error as error:
+                regex = compiled(pattern)
+            except ValueError:
                 if of_none is _REFUSED:
-                    raise ValueError(f"{pattern!r} is no regular expression: {error}") from error
+                    raise
                 return kept_where(text.is_valid(), pa.repeat(pa.scalar(of_none, arrow_type), len(text)))
-            return by_distinct(lambda one: compute(compiled, one, *more), arrow_type, text)
+            return by_distinct(lambda one: compute(regex, one, *more), arrow_type, text)
 
     return run
 
@@ -139,8 +151,8 @@ def _extract_in_python(regex: re.Pattern[str], text: str, group: int = 0) -> str
 def _all(text: pa.Array, pattern: str, group: int = 1) -> pa.Array:
     """A group of each occurrence; Arrow has no kernel for it, so it is Python's, once for each distinct text."""
     try:
-        regex = re.compile(pattern)
-    except re.error:
+        regex = compiled(pattern)
+    except ValueError:
         return pa.nulls(len(text), pa.list_(_TEXT))
     if not 0 <= group <= regex.groups:
         return pa.nulls(len(text), pa.list_(_TEXT))

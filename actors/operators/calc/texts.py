@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from actors.operators.calc.numbers import without_zeros
+from actors.operators.calc.patterns import compiled
 from actors.operators.calc.values.evaluation import (
     Datum,
     Kernel,
@@ -34,6 +35,7 @@ _DECIMAL = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
 _SPECIFIER = re.compile(r"%(?P<flags>[-#+ 0,]*)(?P<width>\d*)(?P<precision>(?:\.\d+)?)(?P<kind>[sdfeExXgGcbn%])")
 _HEX = np.array([list(b"%02X" % byte) for byte in range(256)], np.uint8)
 """The two digits of each byte."""
+_HEX_DIGITS = frozenset("0123456789abcdefABCDEF")
 
 
 def _by_distinct(compute: Callable[..., object], arrow_type: pa.DataType = _TEXT) -> Callable[..., pa.Array]:
@@ -283,19 +285,33 @@ def _hex(call: KernelCall, value: pa.Array) -> pa.Array:
 
 
 def _unhex(text: str) -> bytes | None:
-    if text.strip() != text:  # spaces are no digits
+    if not _HEX_DIGITS.issuperset(text):
         return None
-    try:
-        return bytes.fromhex(text if len(text) % 2 == 0 else f"0{text}")
-    except ValueError:
-        return None
+    return bytes.fromhex(text if len(text) % 2 == 0 else f"0{text}")
 
 
 def _encoded(text: str, charset: str) -> bytes:
-    """UTF-16 begins with the mark of big endian, as Java's."""
+    """UTF-16 begins with the mark of big endian, as Java's.
+
+    Raises:
+        ValueError: there is no such charset.
+    """
+    _check_charset(charset)
     if charset.upper().replace("_", "-") == "UTF-16":
         return codecs.BOM_UTF16_BE + text.encode("utf-16-be", "replace")
     return text.encode(charset, "replace")
+
+
+def _decoded(value: bytes, charset: str) -> str:
+    _check_charset(charset)
+    return value.decode(charset, "replace")
+
+
+def _check_charset(charset: str) -> None:
+    try:
+        codecs.lookup(charset)
+    except LookupError as error:
+        raise ValueError(f"there is no charset {charset!r}") from error
 
 
 def _base64(value: str | bytes) -> str:
@@ -312,13 +328,27 @@ def _from_base64(text: str) -> str:
 def _str_to_map(text: str, entries: str = ",", sides: str = "=") -> list[tuple[str, str | None]]:
     """The delimiters are regular expressions; entries at the end that are empty are none."""
     pairs: dict[str, str | None] = {}
-    found = re.split(entries, text) if entries else list(text)
+    found = _parts(compiled(entries), text)
     while found and not found[-1]:
         found.pop()
+    separator = compiled(sides)
     for entry in found:
-        sides_of_entry = re.split(sides, entry, maxsplit=1) if sides else [entry]
-        pairs[sides_of_entry[0]] = sides_of_entry[-1] if len(sides_of_entry) > 1 else None
+        key, *value = _parts(separator, entry, 2)
+        pairs[key] = value[0] if value else None
     return list(pairs.items())
+
+
+def _parts(separator: re.Pattern[str], text: str, most: int | None = None) -> list[str]:
+    """What is between the separators, of which one without width separates nothing at the begin, as in Java."""
+    parts: list[str] = []
+    begin = 0
+    for found in separator.finditer(text):
+        if most is not None and len(parts) == most - 1:
+            break
+        if found.end():
+            parts.append(text[begin : found.start()])
+            begin = found.end()
+    return [*parts, text[begin:]]
 
 
 def _parse_url(text: str, part: str, key: str | None = None) -> str | None:
@@ -363,7 +393,9 @@ def _inet_aton(text: str) -> int | None:
     parts = text.split(".")
     if not 1 <= len(parts) <= 4 or not all(part.isascii() and part.isdigit() for part in parts):
         return None
-    *first, last = map(int, parts)
+    if any(len(part.lstrip("0")) > 10 for part in parts):  # larger than any address
+        return None
+    *first, last = (int(part.lstrip("0") or "0") for part in parts)
     rest = 4 - len(first)
     if any(part > 255 for part in first) or last >= 256**rest:
         return None
@@ -387,20 +419,41 @@ def _formatted(pattern: str, *values: Any) -> str | None:
         kind = found["kind"]
         if kind in "n%":
             return "\n" if kind == "n" else "%"
-        value = next(given)
-        if value is None or kind == "b":
-            text = "null" if kind != "b" else str(bool(value)).lower()
-            return f"%{found['flags']}{found['width']}s" % text
+        value, flags, width, precision = next(given), found["flags"], found["width"], found["precision"]
+        if kind == "b":
+            value, kind = value is not None and value is not False, "s"
+        if value is None or (kind == "s" and isinstance(value, bool)):
+            value, kind, flags = "null" if value is None else str(value).lower(), "s", flags.replace(",", "")
         if kind in "dxX" and (isinstance(value, bool) or not isinstance(value, int)):
             raise TypeError(kind)
-        number = format(value, ",") if kind == "d" and "," in found["flags"] else None
-        flags, width = found["flags"].replace(",", ""), f"{found['width']}{found['precision']}"
-        return f"%{flags}{width}{kind}" % value if number is None else f"%{flags}{width}s" % number
+        if kind in "feEgG" and isinstance(value, int):  # which Java writes as an integer alone
+            raise TypeError(kind)
+        if "," in flags:
+            return _grouped(value, flags, width, precision, kind)
+        text: str = f"%{flags}{width}{precision}{kind}" % value
+        return text
 
     try:
         return _SPECIFIER.sub(written, pattern)
-    except (StopIteration, TypeError, ValueError):
+    except (StopIteration, TypeError, ValueError, OverflowError):
         return None
+
+
+def _grouped(value: Any, flags: str, width: str, precision: str, kind: str) -> str:
+    """A number with commas between its thousands, which zeros in front of it have not, as in Java.
+
+    Raises:
+        ValueError: it is to be written as something that has no thousands.
+    """
+    if kind not in "dfgG":
+        raise ValueError(kind)
+    sign = "+" if "+" in flags else " " if " " in flags else ""
+    number: str = format(value, f"{sign},{precision}{kind}")
+    if "0" in flags:
+        digits = number.lstrip("+- ")
+        sign = number[: len(number) - len(digits)]
+        return sign + digits.rjust(int(width or 0) - len(sign), "0")
+    return number.ljust(int(width or 0)) if "-" in flags else number.rjust(int(width or 0))
 
 
 def _typeof(call: KernelCall, *_: Datum) -> pa.Scalar:
@@ -456,7 +509,7 @@ TEXT_KERNELS = {
     "TO_BASE64": plain(_by_distinct(_base64)),
     "FROM_BASE64": plain(_by_distinct(_from_base64)),
     "ENCODE": plain(_by_distinct(_encoded, pa.binary()), 1),
-    "DECODE": plain(_by_distinct(lambda value, charset: value.decode(charset, "replace")), 1),
+    "DECODE": plain(_by_distinct(_decoded), 1),
     "STR_TO_MAP": plain(_by_distinct(_str_to_map, pa.map_(_TEXT, _TEXT)), 1, 2),
     "PARSE_URL": plain(_by_distinct(_parse_url), 1, 2),
     "URL_ENCODE": plain(_by_distinct(_url_encode)),

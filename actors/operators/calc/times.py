@@ -159,12 +159,13 @@ def _instants(call: KernelCall, value: pa.Array, digits: int) -> pa.Array:
         value, digits = pc.floor(pc.multiply(value.cast(pa.float64()), 10.0 ** (3 - digits))), 3
         value = pc.if_else(pc.less(pc.abs(value), 1e15), value, None)
     counts = value.cast(pa.int64(), safe=False)
-    if digits < 8:  # more digits reach no further than that
-        per_second = 10**digits
-        is_inside = pc.and_(pc.greater_equal(counts, _FIRST * per_second), pc.less(counts, _END * per_second))
-        counts = kept_where(is_inside, counts)
-    factor = calendar.PER_SECOND[target.unit] // 10**digits
-    return pc.multiply(counts, factor).cast(target)
+    given, wanted = 10**digits, calendar.PER_SECOND[target.unit]
+    limit = (2**63 - 1) // max(wanted // given, 1)  # of what the unit of the result can count
+    first, last = max(_FIRST * given, -limit), min(_END * given - 1, limit)
+    counts = kept_where(pc.and_(pc.greater_equal(counts, first), pc.less_equal(counts, last)), counts)
+    if wanted >= given:
+        return pc.multiply(counts, wanted // given).cast(target)
+    return calendar.with_nulls_of(calendar.counts(counts) // (given // wanted), counts, target)
 
 
 def _from_unixtime(call: KernelCall, value: pa.Array, pattern: str = DEFAULT_PATTERN) -> pa.Array:

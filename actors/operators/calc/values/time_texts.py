@@ -26,6 +26,8 @@ _MONTHS = (
     *("August", "September", "October", "November", "December"),
 )
 _PART = re.compile(r"(?P<letter>[A-Za-z])(?P=letter)*|''|'(?P<quoted>(?:[^']|'')+)'|.", re.DOTALL)
+_HOURS = {"h": (1, 12), "K": (0, 11), "k": (1, 24)}
+"""The first and the last hour that a letter counts, where it is not H."""
 _DAYS = ("Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday")
 
 
@@ -74,13 +76,27 @@ def _composed(found: pa.Array, unit: str, precision: int) -> pa.Array:
     nanos, is_time = _clock(hour, _numbers(found, "m"), _numbers(found, "s"), _fraction(found, precision))
     scale = PER_SECOND[unit]
     moments = days * (SECONDS_OF_DAY * scale) + nanos // (10**9 // scale)
-    return _where(valid & is_time, calendar.with_nulls_of(moments, found, pa.timestamp(unit)))
+    return _where(valid & is_time & _are_hours(found), calendar.with_nulls_of(moments, found, pa.timestamp(unit)))
 
 
 def _hours(found: pa.Array) -> Numbers:
-    if found.type.get_field_index("h") >= 0:
-        return _numbers(found, "h") % 12 + 12 * _is_afternoon(found)
+    """Hours of the day: of those that are counted from 1, the last is 0, and what is larger stays."""
+    for letter, (least, most) in _HOURS.items():
+        if found.type.get_field_index(letter) >= 0:
+            hour = _numbers(found, letter)
+            hour = np.where(hour == most, 0, hour) if least else hour
+            return hour if letter == "k" else hour + 12 * _is_afternoon(found)
     return _numbers(found, "H")
+
+
+def _are_hours(found: pa.Array) -> npt.NDArray[np.bool_]:
+    """Whether the hours are such that their letter counts."""
+    valid = np.ones(len(found), np.bool_)
+    for letter, (least, most) in _HOURS.items():
+        if found.type.get_field_index(letter) >= 0:
+            hour = _numbers(found, letter)
+            valid &= (hour >= least) & (hour <= most)
+    return valid
 
 
 def _clock(hour: Numbers, minute: Numbers, second: Numbers, nanos: Numbers) -> tuple[Numbers, npt.NDArray[np.bool_]]:
@@ -167,6 +183,7 @@ def read_leniently(texts: pa.Array, pattern: str) -> pa.Array:
     year, month, day = (_numbers(found, name, default) for name, default in (("y", 1970), ("M", 1), ("d", 1)))
     days = calendar.first_day((year - 1970) * 12 + month - 1) + day - 1
     seconds = ((days * 24 + _hours(found)) * 60 + _numbers(found, "m")) * 60 + _numbers(found, "s")
+    seconds += _numbers(found, "f") // 1_000  # any number of milliseconds
     return calendar.with_nulls_of(seconds, found, pa.timestamp("s"))
 
 
@@ -190,9 +207,9 @@ _READ = {
     "L": ("M", 2),
     "d": ("d", 2),
     "H": ("H", 2),
-    "k": ("H", 2),
+    "k": ("k", 2),
     "h": ("h", 2),
-    "K": ("h", 2),
+    "K": ("K", 2),
     "m": ("m", 2),
     "s": ("s", 2),
 }
@@ -203,10 +220,11 @@ def _regex(pattern: tuple[tuple[str, int], ...], is_lenient: bool = False) -> st
     """What texts begin with that are of the pattern; leniently a number has any digits, if no other one follows."""
     parts = []
     for (letter, count), (following, _) in zip(pattern, (*pattern[1:], ("", 0)), strict=True):
+        is_last = following not in _READ and following != "S"
         if not count:
             parts.append(re.escape(letter))
         elif letter == "S":
-            parts.append(f"(?P<f>[0-9]{{{count}}})")
+            parts.append("[ ]*(?P<f>[0-9]{1,9})" if is_lenient and is_last else f"(?P<f>[0-9]{{{count}}})")
         elif letter == "a":
             parts.append("(?P<a>[AaPp][Mm])")
         elif letter in "ML" and count > 2:
@@ -216,7 +234,7 @@ def _regex(pattern: tuple[tuple[str, int], ...], is_lenient: bool = False) -> st
             parts.append(f"(?:{'|'.join(name if count > 3 else name[:3] for name in _DAYS)})")
         elif letter in _READ:
             group, most = _READ[letter]
-            if is_lenient and following not in _READ:
+            if is_lenient and is_last:
                 parts.append(f"[ ]*(?P<{group}>[0-9]{{1,9}})")
             else:
                 parts.append(f"(?P<{group}>[0-9]{{{count if count > 1 else f'1,{most}'}}})")

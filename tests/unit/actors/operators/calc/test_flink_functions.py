@@ -115,6 +115,73 @@ def test_what_is_written_in_a_statement_has_the_types_and_values_that_flink_give
     assert [sentence for sentence in found if sentence] == []
 
 
+RULES: dict[str, list[tuple[str, str | None]]] = {
+    "instants are counted in any unit, and are NULL where their type cannot hold them": [
+        ("TO_TIMESTAMP_LTZ(1704067200123456, 3 + 3)", "2024-01-01 00:00:00.123"),
+        ("TO_TIMESTAMP_LTZ(-1, CAST(6 AS INT))", "1969-12-31 23:59:59.999"),
+        ("TO_TIMESTAMP_LTZ(-9000000000000000000, 4 + 4)", None),
+        ("TO_TIMESTAMP_LTZ(2534023007990000000, 7)", None),
+        ("TO_TIMESTAMP_LTZ(9000000000000000000, 8)", None),
+        ("TO_TIMESTAMP_LTZ(17040672001234567, 7)", "2024-01-01 00:00:00.1234567"),
+        ("TO_TIMESTAMP_LTZ(2.5e18, 7)", None),
+    ],
+    "hours and fractions are read as Java reads them": [
+        ("FROM_UNIXTIME(UNIX_TIMESTAMP('13', 'h'), 'HH')", "13"),
+        ("FROM_UNIXTIME(UNIX_TIMESTAMP('12 AM', 'h a'), 'HH')", "00"),
+        ("FROM_UNIXTIME(UNIX_TIMESTAMP('12', 'K'), 'HH')", "12"),
+        ("FROM_UNIXTIME(UNIX_TIMESTAMP('24', 'k'), 'dd HH')", "01 00"),
+        ("FROM_UNIXTIME(UNIX_TIMESTAMP('1.12345', 's.SSS'), 'ss')", "13"),
+        ("FROM_UNIXTIME(UNIX_TIMESTAMP('1.5', 's.SSS'), 'ss')", "01"),
+        ("TO_TIMESTAMP('2024-01-01 24', 'yyyy-MM-dd kk')", "2024-01-01 00:00:00.000"),
+        ("TO_TIMESTAMP('2024-01-01 13', 'yyyy-MM-dd hh')", None),
+    ],
+    "values are written as Java's formats write them": [
+        ("PRINTF('%,.2f|%,12d|%,012d', 1234567.5e0, 1234567, -1234567)", "1,234,567.50|   1,234,567|-001,234,567"),
+        ("PRINTF('%s %b %b', TRUE, 0, FALSE)", "true true false"),
+        ("PRINTF('%c', 1114112)", None),
+        ("PRINTF('%,x', 1)", None),
+        ("PRINTF('%.2f', 5)", None),
+    ],
+    "delimiters of maps are expressions as Java has them": [
+        ("STR_TO_MAP('ab', '|')", "{a=NULL, b=NULL}"),
+        ("STR_TO_MAP('ab', ',', '')", "{a=b}"),
+        ("STR_TO_MAP('a=1;b=2', '(;)', '(=)')", "{a=1, b=2}"),
+        ("IF(CHAR_LENGTH('a') = 1, 'x', CAST(STR_TO_MAP('a', '*') AS STRING))", "x"),
+    ],
+    "texts that are no bytes, addresses or paths are told": [
+        ("CAST(UNHEX('4D  5A') AS STRING)", None),
+        ("CAST(UNHEX('4d5') AS STRING)", "\x04\xd5".encode("latin-1").decode("utf-8", "replace")),
+        (f"INET_ATON('{'1' * 5_000}')", None),
+        (f"INET_ATON('{'0' * 20}1')", "1"),
+        ("JSON_VALUE('{\"a\": {\"b\": 2}}', 'lax a.b')", "2"),
+        ("JSON_VALUE('{\"lax\": 3}', 'lax')", "3"),
+    ],
+}
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_values_are_those_of_java_where(rule: str) -> None:
+    found = [(sql, texts_of(sql, ROW(), [], 1)[0]) for sql, _ in RULES[rule]]
+    assert found == RULES[rule]
+
+
+@pytest.mark.parametrize(
+    ("sql", "message"),
+    [
+        ("STR_TO_MAP(s, '*')", "no regular expression"),
+        ("ENCODE(s, 'none')", "no charset"),
+        ("DECODE(ENCODE(s, 'UTF-8'), 'none')", "no charset"),
+        ("SHA2(s, 1)", "SHA2 has"),
+        ("SPLIT_INDEX(s, 1114112, 0)", "range"),
+    ],
+)
+def test_what_cannot_be_computed_fails_for_the_rows_that_need_it_alone(sql: str, message: str) -> None:
+    row, guarded = ROW(("s", STRING)), f"IF(s = 'a', 'x', CAST({sql} AS STRING))"
+    assert texts_of(guarded, row, [pa.array(["a"])], 1) == ["x"]
+    with pytest.raises(RecordError, match=message):
+        texts_of(guarded, row, [pa.array(["b"])], 1)
+
+
 @pytest.mark.parametrize("sql", DIFFERENT)
 def test_what_is_not_as_flink_has_it_is_as_it_is_said(sql: str) -> None:
     assert texts_of(sql, ROW(), [], 1) == [DIFFERENT[sql]]
