@@ -34,7 +34,10 @@ class MarkedStream(Struct, frozen=True):
         config = (await ask(client, f"STREAM.INFO.{self.name}"))["config"]
         if (problem := self._problem(config)) is not None:
             raise NatsError(f"{where}: stream {self.name!r} cannot be written exactly once: {problem}")
-        return FoundStream(self.name, tuple(config.get("subjects") or ()), client.max_payload)
+        subjects, largest = tuple(config.get("subjects") or ()), config.get("max_msg_size", 0)
+        if 0 < largest < client.max_payload:
+            return FoundStream(self.name, subjects, largest, "max_msg_size of the stream")
+        return FoundStream(self.name, subjects, client.max_payload)
 
     def _problem(self, config: dict[str, Any]) -> str | None:
         """Why a stream of this configuration cannot hold the promise; None: it can."""
@@ -58,8 +61,10 @@ class FoundStream(Struct, frozen=True):
 
     name: str
     subjects: tuple[str, ...]
-    max_payload: int
-    """Bytes of a message that the server takes."""
+    largest: int
+    """Bytes of a message that it takes, with headers."""
+    limit: str = "max_payload of the server"
+    """What says so."""
 
     def check(self, subjects: Iterable[str], longest: int, where: str) -> None:
         """Checks messages before a checkpoint has them: from then on no restart would mend what cannot be written.
@@ -76,8 +81,8 @@ class FoundStream(Struct, frozen=True):
                     f"{where}: stream {self.name!r} has no subject {subject!r}, to which rows go; its subjects are "
                     f"{', '.join(self.subjects) or 'none'}. Add it there, or name the stream that has it"
                 )
-        if longest + _OF_BATCHES > self.max_payload:
+        if longest + _OF_BATCHES > self.largest:
             raise NatsError(
-                f"{where}: a row's message has {longest} bytes, and {_OF_BATCHES} of headers, and the server's maximum "
-                f"payload is {self.max_payload}: write smaller rows, or raise max_payload of the server"
+                f"{where}: a row's message has {longest} bytes, and {_OF_BATCHES} of headers, and {self.limit} is "
+                f"{self.largest}: write smaller rows, or raise {self.limit}"
             )

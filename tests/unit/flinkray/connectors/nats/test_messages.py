@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -9,9 +11,10 @@ import pyarrow as pa
 import pytest
 
 from flinkray import JsonFormat, UnknownColumnError
+from flinkray.connectors.nats import exactly_once
 from flinkray.connectors.nats.clients import NatsError
 from flinkray.connectors.nats.commits import NatsMessage
-from flinkray.connectors.nats.exactly_once import FoundStream
+from flinkray.connectors.nats.exactly_once import FoundStream, MarkedStream
 from flinkray.connectors.nats.messages import NatsTarget
 from flinkray.errors import RecordError
 
@@ -58,5 +61,19 @@ def test_messages_that_a_stream_does_not_take_are_found_before_a_checkpoint_has_
     stream.check(["orders.a"], 10, "here")
     with pytest.raises(NatsError, match=r"here: stream 'orders' has no subject 'other', .* orders\.\*, marks\.>"):
         stream.check(["orders.a", "other"], 0, "here")
-    with pytest.raises(NatsError, match=r"has 11 bytes, and 128 of headers, .* payload is 138: write smaller rows"):
+    with pytest.raises(NatsError, match=r"has 11 bytes, and 128 of headers, and max_payload of the server is 138:"):
         stream.check(["orders.a"], 11, "here")
+
+
+def test_the_limit_of_a_message_is_the_smaller_of_the_streams_and_the_servers(monkeypatch: pytest.MonkeyPatch) -> None:
+    config: dict[str, Any] = {"subjects": ["marks.>"], "allow_atomic": True}
+
+    async def asked(*_: Any) -> dict[str, Any]:
+        return {"config": config}
+
+    monkeypatch.setattr(exactly_once, "ask", asked)
+    for largest, expected, limit in ((-1, 100, "server"), (0, 100, "server"), (101, 100, "server"), (99, 99, "stream")):
+        config["max_msg_size"] = largest
+        client = SimpleNamespace(max_payload=100)
+        found = asyncio.run(MarkedStream("orders", "marks", None).found(client, "here"))
+        assert (found.largest, found.limit.rpartition(" ")[2]) == (expected, limit)
