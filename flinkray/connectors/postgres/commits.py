@@ -137,7 +137,7 @@ class RowsCommitter(Committer):
             if is_new:
                 for stream in rows.streams:
                     table = pa.ipc.open_stream(stream).read_all()
-                    target_rows = TargetRows(self._target, table.schema, rows.where)
+                    target_rows = TargetRows(self._target, table.schema, rows.where, is_stored=True)
                     for batch in table.combine_chunks().to_batches():
                         # Batches had one row of each key; all of them together are to have one.
                         target_rows.write(cursor, target_rows.fitted(batch), Staging())

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from flinkray.batches.numpy_arrays import from_numpy
 from flinkray.connectors.postgres.columns import NUMERIC, copied_type, quoted
@@ -19,9 +20,16 @@ from flinkray.types.rows import RowKind
 KIND = "flinkray_kind"
 """The last column of rows of a changelog: what each does."""
 _NUMBER = "flinkray_n"
-_EXACT_KEYS = (16, 17, 20, 21, 23, 25, 1043, 1082)
+_VARCHAR = 1043
+_EXACT_KEYS = (16, 17, 20, 21, 23, 25, _VARCHAR, 1082)
 """Types whose values are equal to the server just where Arrow's are: boolean, bytea, integers, text, varchar, date.
 Others round, pad, or have several texts for a value."""
+_BOOLEAN = 16
+_TIMES = (1083, 1266)
+_LONGEST_TEXTS: dict[pa.DataType, int] = {pa.float32(): 16, pa.float64(): 24, pa.timestamp("us", "UTC"): 48}
+"""See `_longest_text`."""
+_EXACT_SCALE = 6
+"""Up to it Arrow writes decimals as the server does."""
 _NATURAL: dict[pa.DataType, str] = {
     pa.bool_(): "boolean",
     pa.int16(): "smallint",
@@ -55,6 +63,8 @@ class TargetColumn(Struct, frozen=True):
     refuses what is too long when it comes into the column."""
     collation: str = ""
     """In SQL, where texts that differ may be equal by it."""
+    length: int = 0
+    """Characters that a text, or one in an array, has at most, without blanks at its end; 0: any number."""
 
 
 class Target(Struct, frozen=True):
@@ -94,7 +104,9 @@ def described(connection: Any, table: str, key: Sequence[str]) -> Target:
         SELECT attname, format_type(atttypid, atttypmod), base.oid, base.typelem, base.typcategory, attnotnull,
             atthasdef OR attidentity <> '', attgenerated <> '' OR attidentity = 'a', format_type(base.oid, -1),
             (SELECT quote_ident(nspname) || '.' || quote_ident(collname) FROM pg_collation JOIN pg_namespace
-                ON pg_namespace.oid = collnamespace WHERE pg_collation.oid = attcollation AND NOT collisdeterministic)
+                ON pg_namespace.oid = collnamespace WHERE pg_collation.oid = attcollation AND NOT collisdeterministic),
+            CASE WHEN CASE base.typcategory WHEN 'A' THEN base.typelem ELSE base.oid END IN (1042, 1043)
+                THEN greatest(0, CASE given.typtype WHEN 'd' THEN given.typtypmod ELSE atttypmod END - 4) ELSE 0 END
         FROM pg_attribute JOIN pg_type given ON given.oid = atttypid
             JOIN pg_type base ON base.oid = CASE given.typtype WHEN 'd' THEN given.typbasetype ELSE given.oid END
         WHERE attrelid = %s AND attnum > 0 AND NOT attisdropped ORDER BY attnum
@@ -112,9 +124,10 @@ def described(connection: Any, table: str, key: Sequence[str]) -> Target:
             is_generated=is_generated,
             plain_type=plain_type,
             collation=collation or "",
+            length=length,
         )
         for column, sql_type, type_id, element_id, category, is_required, has_default, is_generated, *others in rows
-        for plain_type, collation in (others,)
+        for plain_type, collation, length in (others,)
     )
     target = Target(schema, name, columns, tuple(key))
     if key:
@@ -153,6 +166,8 @@ class _Way(Struct, frozen=True):
     staged_type: str
     expression: str
     is_direct: bool
+    length: int = 0
+    """As the column's, where it is to be checked."""
 
     @property
     def key(self) -> str:
@@ -167,11 +182,13 @@ class TargetRows:
     Args:
         schema: of the rows; those of a changelog have their kinds in a column `KIND`.
         where: names the operator and its subtask in errors.
+        is_stored: a checkpoint has the rows. No restart would mend what is refused then, and former versions kept
+            values as they were given, so that it is the server which converts and rounds them.
     Raises:
         UnknownColumnError, InvalidProgramError: the rows do not fit the table.
     """
 
-    def __init__(self, target: Target, schema: pa.Schema, where: str) -> None:
+    def __init__(self, target: Target, schema: pa.Schema, where: str, is_stored: bool = False) -> None:
         self._target = target
         self._where = where
         known = {column.name: column for column in target.columns}
@@ -195,10 +212,18 @@ class TargetRows:
                 f"{where}: table {target} wants a value for {', '.join(missing)}, and the rows have none; their "
                 f"columns are {', '.join(names)}"
             )
-        self._ways = [_way(known[name], schema.field(name), where) for name in names]
+        if is_stored:
+            self._ways = [_stored_way(known[name], schema.field(name), where) for name in names]
+        else:
+            self._ways = [_way(known[name], schema.field(name), where) for name in names]
         self._key_ways = [way for way in self._ways if way.column.name in target.key]
         self._has_exact_keys = all(
-            way.is_direct and way.column.type_id in _EXACT_KEYS and not way.column.collation for way in self._key_ways
+            way.is_direct
+            and way.column.type_id in _EXACT_KEYS
+            and not way.column.collation
+            # Blanks at the end are cut off where there is a length.
+            and (way.column.type_id != _VARCHAR or way.column.sql_type == way.column.plain_type)
+            for way in self._key_ways
         )
         sent = [(way.column.name, way.arrow_type) for way in self._ways]
         self._schema = pa.schema([*sent, (KIND, pa.int8())] if KIND in schema.names else sent)
@@ -282,6 +307,8 @@ class TargetRows:
         try:
             cast = column.cast(way.arrow_type)
             _check_kept(column, cast)
+            if way.length:
+                _check_length(cast, way.length)
         except pa.ArrowException as error:
             raise RecordError(
                 f"{self._where}: a value does not fit column {way.column.name!r} of table {self._target}, which is "
@@ -308,21 +335,88 @@ def _declared(ways: Sequence[_Way]) -> str:
 
 def _way(column: TargetColumn, field: pa.Field, where: str) -> _Way:
     """How values of the field's type get into the column: by Arrow where it can convert them, else by the server."""
-    name, given = quoted(column.name), _plain(field.type)
-    direct = copied_type(column.type_id, column.element_id, column.is_enum)
+    given = _plain(field.type)
+    wanted = copied_type(column.type_id, column.element_id, column.is_enum)
+    if _loses(given, column.element_id or column.type_id):
+        raise _no_way(column, field, where)
+    way = _direct_way(column, given, wanted if wanted is not None and _casts(given, wanted) else None)
+    way = way or _converted_way(column, given, column.plain_type)
+    if way is None:
+        raise _no_way(column, field, where)
+    # A text in place of an array has the texts of several elements.
+    length = column.length if not column.element_id or pa.types.is_list(given) else 0
+    if length and _longest_text(given.value_type if column.element_id else given) > length:
+        raise _no_way(column, field, where)
+    return structs.replace(way, length=length)
+
+
+def _stored_way(column: TargetColumn, field: pa.Field, where: str) -> _Way:
+    """How values get into the column that a checkpoint has: as they are, or as the server makes them fit."""
+    given = _plain(field.type)
+    wanted = copied_type(column.type_id, column.element_id, column.is_enum)
+    way = _direct_way(column, given, wanted if given == wanted else None)
+    way = way or _converted_way(column, given, column.sql_type)
+    if way is None:
+        raise _no_way(column, field, where)
+    return way
+
+
+def _direct_way(column: TargetColumn, given: pa.DataType, wanted: pa.DataType | None) -> _Way | None:
+    """Without the server's help, by a cast to the wanted type; None: there is no such way."""
     if column.type_id == NUMERIC and pa.types.is_integer(given):
-        return _Way(column, pa.decimal128(20, 0), column.sql_type, name, is_direct=True)
-    if column.type_id == NUMERIC and pa.types.is_decimal(given):
-        return _Way(column, given, column.sql_type, name, is_direct=True)
-    if direct is not None and _casts(given, direct):
-        return _Way(column, direct, column.sql_type, name, is_direct=True)
+        wanted = pa.decimal128(20, 0)
+    elif column.type_id == NUMERIC and pa.types.is_decimal(given):
+        wanted = given
+    return None if wanted is None else _Way(column, wanted, column.sql_type, quoted(column.name), is_direct=True)
+
+
+def _converted_way(column: TargetColumn, given: pa.DataType, sql_type: str) -> _Way | None:
+    """By a cast of the server to the type; None: there is nothing to stage the values as."""
     natural = _natural(given)
-    if natural is None:
-        raise InvalidProgramError(
-            f"{where}: column {column.name!r} is {field.type} in the rows and {column.sql_type} in the table, and "
-            "there is no way from one to the other; give text, such as JSON, which the server converts"
-        )
-    return _Way(column, given, natural, f"{name}::{column.plain_type}", is_direct=False)
+    return None if natural is None else _Way(column, given, natural, f"{quoted(column.name)}::{sql_type}", False)
+
+
+def _no_way(column: TargetColumn, field: pa.Field, where: str) -> InvalidProgramError:
+    return InvalidProgramError(
+        f"{where}: column {column.name!r} is {field.type} in the rows and {column.sql_type} in the table, and there is "
+        "no way from one to the other that keeps each value; give text, such as JSON, which the server converts"
+    )
+
+
+def _loses(given: pa.DataType, type_id: int) -> bool:
+    """Whether the server's cast to the type loses something without a word."""
+    if pa.types.is_list(given):
+        return _loses(given.value_type, type_id)
+    if type_id == _BOOLEAN:
+        return not (pa.types.is_boolean(given) or pa.types.is_string(given))
+    return type_id in _TIMES and pa.types.is_timestamp(given)
+
+
+def _longest_text(given: pa.DataType) -> float:
+    """Characters that the server's text for a value has at most, where Arrow's text is another one; 0: it is none."""
+    if pa.types.is_decimal(given):
+        digits = max(given.precision, given.scale, given.precision - given.scale)
+        # Beside them a sign, a point, and a zero before it.
+        return 0 if 0 <= given.scale <= _EXACT_SCALE else digits + 3
+    return math.inf if pa.types.is_binary(given) or pa.types.is_list(given) else _LONGEST_TEXTS.get(given, 0)
+
+
+def _check_length(values: pa.Array, length: int) -> None:
+    """Refuses texts that are too long, and other values whose texts are.
+
+    Raises:
+        ArrowInvalid: there is one; says which.
+    """
+    values = pc.list_flatten(values) if pa.types.is_list(values.type) else values
+    if _longest_text(values.type):
+        return
+    texts = values.cast(pa.string())
+    if pa.types.is_time(values.type) or pa.types.is_timestamp(values.type):
+        texts = pc.replace_substring_regex(texts, r"\.?0*$", "")
+    texts = pc.utf8_rtrim(texts, " ")
+    is_too_long = pc.greater(pc.utf8_length(texts), length)
+    if pc.any(is_too_long).as_py():
+        raise pa.ArrowInvalid(f"{texts.filter(is_too_long)[0].as_py()!r} has more than {length} characters")
 
 
 def _casts(given: pa.DataType, wanted: pa.DataType) -> bool:
@@ -346,6 +440,11 @@ def _check_kept(given: pa.Array, cast: pa.Array) -> None:
     Raises:
         ArrowInvalid: a time of day, or a number that is too large for a narrower type.
     """
+    while pa.types.is_dictionary(given.type) or pa.types.is_list(cast.type):
+        if pa.types.is_dictionary(given.type):
+            given = given.dictionary_decode()
+        else:
+            given, cast = pc.list_flatten(given), pc.list_flatten(cast)
     is_day = pa.types.is_timestamp(given.type) and pa.types.is_date(cast.type)
     if is_day and pc.any(pc.not_equal(cast.cast(given.type), given)).as_py():
         raise pa.ArrowInvalid("a time of day would be lost")
