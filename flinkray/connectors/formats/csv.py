@@ -11,10 +11,18 @@ import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 
 from flinkray.connectors.formats.message_format import MessageFormat, rows_type, shown, written_columns
-from flinkray.connectors.formats.nested_columns import is_list, retyped
+from flinkray.connectors.formats.nested_columns import is_list, lengths, offsets, retyped
 from flinkray.functions.type_hints import record_type
 from flinkray.types.records import RecordType
 
+_TEXTS = (
+    pa.types.is_string,
+    pa.types.is_large_string,
+    pa.types.is_string_view,
+    pa.types.is_binary,
+    pa.types.is_large_binary,
+    pa.types.is_binary_view,
+)
 _LINE_END = "\r?\n?$"
 
 
@@ -100,21 +108,28 @@ class CsvFormat(MessageFormat):
         """The table with lists for the texts of their elements."""
         for place, field in enumerate(self._schema):
             if is_list(field.type):
-                column = retyped(self._split(table.column(place).chunk(0)), field.type, self._elements)
+                parts = self._split(table.column(place).chunk(0), field.type.value_type)
+                column = retyped(parts, field.type, pa.Array.cast)
                 table = table.set_column(place, field, column)
         return table
 
-    def _split(self, texts: pa.Array) -> pa.Array:
+    def _split(self, texts: pa.Array, kind: pa.DataType) -> pa.Array:
+        """The texts of elements of a kind, null where an element is."""
         parts = pc.split_pattern(texts, self._element_delimiter)
         is_empty = pc.equal(texts, "")
         if pc.any(is_empty).as_py():
             parts = pc.if_else(is_empty, pa.scalar([], parts.type), parts)
-        return parts
+        elements = parts.flatten()
+        is_null = pc.is_in(elements, pa.array(sorted(self._null_elements(kind)), pa.string()))
+        if not pc.any(is_null).as_py():
+            return parts
+        return _with_elements(parts, pc.if_else(is_null, None, elements))
 
-    def _elements(self, texts: pa.Array, kind: pa.DataType) -> pa.Array:
-        """What elements of lists are; an empty text is null where it can be no value."""
-        nulls = {self._null_text, ""} if not pa.types.is_string(kind) else {self._null_text} - {""}
-        return pc.if_else(pc.is_in(texts, pa.array(sorted(nulls), pa.string())), None, texts).cast(kind)
+    def _null_elements(self, kind: pa.DataType) -> set[str]:
+        """What elements are null as; an empty text is where it can be no value."""
+        kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+        is_text = any(is_kind(kind) for is_kind in _TEXTS)
+        return {self._null_text} - {""} if is_text else {self._null_text, ""}
 
     def _check_quotes(self, lines: pa.Array) -> None:
         """Raises ValueError where a quoted value does not end: Arrow's reader would end it with the line, or later."""
@@ -137,16 +152,23 @@ class CsvFormat(MessageFormat):
 
     def _joined(self, name: str, column: pa.Array) -> pa.Array:
         """The elements of each list one after the other."""
-        parts = retyped(column, pa.list_(pa.string()), self._element_texts)
+        parts = retyped(column, pa.list_(pa.string()), pa.Array.cast)
         elements = parts.flatten()
         inside = pc.fill_null(pc.match_substring(elements, self._element_delimiter), False)
         if pc.any(inside).as_py():
             value = elements.filter(inside)[0].as_py()
             raise ValueError(f"column {name!r}: {value!r} has {self._element_delimiter!r} in it, which ends an element")
-        return pc.binary_join(parts, self._element_delimiter)
-
-    def _element_texts(self, values: pa.Array, kind: pa.DataType) -> pa.Array:
-        return values.cast(kind).fill_null(self._null_text)
+        filled = _with_elements(parts, elements.fill_null(self._null_text)) if elements.null_count else parts
+        joined = pc.binary_join(filled, self._element_delimiter)
+        read = self._split(joined, column.type.value_type)
+        if not (lengths(read).equals(lengths(parts)) and read.flatten().equals(elements)):
+            given, found = next(
+                both for both in zip(parts.to_pylist(), read.to_pylist(), strict=True) if both[0] != both[1]
+            )
+            raise ValueError(
+                f"column {name!r}: {given} would be read as {found}; set another null_text, or use JsonFormat"
+            )
+        return joined
 
     def _texts(self, name: str, column: pa.Array) -> pa.Array:
         texts = self._joined(name, column) if is_list(column.type) else column.cast(pa.string())
@@ -164,6 +186,11 @@ class CsvFormat(MessageFormat):
         within = pc.replace_substring(within, self._quote, self._quote * 2)
         quoted = pc.binary_join_element_wise(self._quote, within, self._quote, "")
         return pc.if_else(needs, quoted, texts).fill_null(self._null_text)
+
+
+def _with_elements(lists: pa.Array, elements: pa.Array) -> pa.Array:
+    """Lists of the same lengths with these texts in them."""
+    return pa.ListArray.from_arrays(offsets(lengths(lists)).cast(pa.int32()), elements, mask=lists.is_null())
 
 
 def _read_type(kind: pa.DataType) -> pa.DataType:

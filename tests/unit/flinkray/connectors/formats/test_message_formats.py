@@ -156,6 +156,38 @@ def test_lists_of_csv_have_a_delimiter_between_elements() -> None:
         CsvFormat({"a": list[int]}).decode(messages(b"1;x"))
 
 
+def test_lists_that_would_be_read_as_others_are_not_written_as_csv() -> None:
+    every: list[list[str | None] | None] = [
+        None,
+        [],
+        [None],
+        [""],
+        ["-"],
+        [None, "a"],
+        ["", ""],
+        ["a", ""],
+        ["a+"],
+        ["a+", "b"],
+    ]
+    for null_text, refused in (
+        ("", [[None], [""], [None, "a"], ["a+", "b"]]),
+        ("-", [[""], ["-"], ["a+", "b"]]),
+    ):
+        for kind in (pa.string(), pa.large_string(), pa.string_view(), pa.binary()):
+            lines = CsvFormat(
+                pa.schema({"n": pa.int64(), "t": pa.list_(kind)}), "|", null_text=null_text, element_delimiter="++"
+            )
+            for each in every:
+                rows = pa.record_batch(
+                    [pa.array([1]), pa.array([each], pa.list_(kind))], schema=lines.record_type.schema
+                )
+                if each in refused:
+                    with pytest.raises(ValueError, match=r"'t': .* would be read as .*null_text"):
+                        lines.encode(rows)
+                else:
+                    assert lines.decode(lines.encode(rows)).equals(rows), (null_text, kind, each)
+
+
 BAD: dict[str, tuple[MessageFormat, list[bytes], list[bytes]]] = {
     "json": (
         JsonFormat({"i": int, "t": str}),
