@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 from msgspec import Struct
@@ -12,6 +14,15 @@ from flinkray.errors import InvalidProgramError
 
 Partition = tuple[str, int]
 """Topic and number."""
+_SETTLING = frozenset(
+    {
+        *("NOT_LEADER_FOR_PARTITION", "LEADER_NOT_AVAILABLE", "UNKNOWN_TOPIC_OR_PART", "FENCED_LEADER_EPOCH"),
+        *("UNKNOWN_LEADER_EPOCH", "OFFSET_NOT_AVAILABLE", "REPLICA_NOT_AVAILABLE", "NETWORK_EXCEPTION"),
+        *("COORDINATOR_LOAD_IN_PROGRESS", "COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR", "REQUEST_TIMED_OUT"),
+    }
+)
+"""What brokers say of partitions that are there, while they are new or change their leader."""
+_AGAIN_S = 0.1
 
 
 class KafkaOffsets(Struct, frozen=True):
@@ -65,14 +76,16 @@ class KafkaOffsets(Struct, frozen=True):
         kafka = confluent_kafka()
         if self.kind == "committed":
             wanted = [kafka.TopicPartition(*partition) for partition in partitions]
-            found = _ask(lambda: consumer.committed(wanted, timeout=TIMEOUT_S), "the group's offsets", servers)
+            found = _ask(lambda: _sound(consumer.committed(wanted, timeout=TIMEOUT_S)), "the group's offsets", servers)
             known = {(each.topic, each.partition): each.offset for each in found if each.offset >= 0}
             return self._with_fallback(known, consumer, partitions, servers)
         if self.kind == "offsets":
             return self._with_fallback(dict(self.offsets), consumer, partitions, servers)
         if self.kind == "timestamp":
             timed = [kafka.TopicPartition(*partition, self.timestamp_ms) for partition in partitions]
-            found = _ask(lambda: consumer.offsets_for_times(timed, timeout=TIMEOUT_S), "offsets by time", servers)
+            found = _ask(
+                lambda: _sound(consumer.offsets_for_times(timed, timeout=TIMEOUT_S)), "offsets by time", servers
+            )
             known = {(each.topic, each.partition): each.offset for each in found if each.offset >= 0}
             missing = [partition for partition in partitions if partition not in known]
             return {**known, **_ends(consumer, missing, servers, is_high=True)}
@@ -121,8 +134,21 @@ def _ends(consumer: Any, partitions: Sequence[Partition], servers: str, is_high:
     return ends
 
 
-def _ask(question: Any, what: str, servers: str) -> Any:
-    try:
-        return question()
-    except confluent_kafka().KafkaException as error:
-        raise KafkaError(f"cannot ask for {what}: {explained(error.args[0], servers)}") from error
+def _sound(partitions: Sequence[Any]) -> Sequence[Any]:
+    """The answers; of a partition with an error the offset says nothing."""
+    for each in partitions:
+        if each.error is not None:
+            raise confluent_kafka().KafkaException(each.error)
+    return partitions
+
+
+def _ask(question: Callable[[], Any], what: str, servers: str) -> Any:
+    """The answer, for which partitions that get a leader are waited for as long as for brokers."""
+    until = time.monotonic() + TIMEOUT_S
+    while True:
+        try:
+            return question()
+        except confluent_kafka().KafkaException as error:
+            if error.args[0].name() not in _SETTLING or time.monotonic() >= until:
+                raise KafkaError(f"cannot ask for {what}: {explained(error.args[0], servers)}") from error
+            threading.Event().wait(_AGAIN_S)
