@@ -29,6 +29,7 @@ from flinkray.batches.numpy_arrays import as_numpy, fixed_width, from_numpy, num
 from flinkray.batches.unification import cast_to_unified
 from flinkray.batches.value_columns import to_values
 from flinkray.errors import TypeMismatchError
+from flinkray.types.arrow_types import is_bytes, is_text
 from flinkray.types.object_type import PICKLED
 
 
@@ -216,18 +217,7 @@ def _column_index(arrow_type: pa.DataType) -> _ColumnIndex:
     words = _words_of(arrow_type)
     if words is not None:
         return _FixedWidthIndex(words)
-    return TextIndex() if any(is_text(arrow_type) for is_text in _TEXTS) else _DictIndex(arrow_type)
-
-
-_TEXTS = (
-    pa.types.is_string,
-    pa.types.is_large_string,
-    pa.types.is_string_view,
-    pa.types.is_binary,
-    pa.types.is_large_binary,
-    pa.types.is_binary_view,
-    pa.types.is_fixed_size_binary,
-)
+    return TextIndex() if is_text(arrow_type) or is_bytes(arrow_type) else _DictIndex(arrow_type)
 
 
 def _words_of(arrow_type: pa.DataType) -> Callable[[pa.Array], Ids] | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from flinkray.types.arrow_types import is_text
 from flinkray.types.value_types import TIME_UNITS, is_tuple_struct
 
 
@@ -52,7 +53,7 @@ def _unify_dictionaries(left: pa.DataType, right: pa.DataType) -> pa.DataType | 
 def _unify_variable_width(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
     """The type of two texts, or of two byte strings."""
     types = pa.types
-    if all(_is_text(side) for side in (left, right)):
+    if all(is_text(side) for side in (left, right)):
         return pa.large_string()
     small = (types.is_binary, types.is_fixed_size_binary)
     if all(types.is_large_binary(side) or any(is_small(side) for is_small in small) for side in (left, right)):
@@ -112,11 +113,6 @@ def is_any_list(arrow_type: pa.DataType) -> bool:
 
 def _is_number(arrow_type: pa.DataType) -> bool:
     return bool(pa.types.is_integer(arrow_type) or pa.types.is_floating(arrow_type))
-
-
-def _is_text(arrow_type: pa.DataType) -> bool:
-    types = pa.types
-    return bool(types.is_string(arrow_type) or types.is_large_string(arrow_type) or types.is_string_view(arrow_type))
 
 
 def _wider_integer(left: pa.DataType, right: pa.DataType) -> pa.DataType:

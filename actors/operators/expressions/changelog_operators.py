@@ -10,6 +10,7 @@ from actors.operators.expressions.column_operators import ColumnOperator
 from flinkray.batches.batch import Batch
 from flinkray.errors import InvalidProgramError, TypeMismatchError, UnknownColumnError
 from flinkray.transformations.operator_factories import AsChangelogFactory, KindsAsColumnFactory
+from flinkray.types.arrow_types import is_text
 from flinkray.types.rows import ROW_KINDS, SHORT_STRINGS, RowKind
 
 _TEXTS = {text: value for value, text in enumerate(SHORT_STRINGS)} | {
@@ -51,7 +52,7 @@ class AsChangelogOperator(ColumnOperator):
         if types.is_integer(column.type):
             is_kind = pc.is_in(column, pa.array(range(len(ROW_KINDS)), column.type))
             return pc.if_else(is_kind, column, None).cast(pa.int8())
-        if types.is_string(column.type) or types.is_large_string(column.type):
+        if is_text(column.type):
             return pa.array(_TEXTS.values(), pa.int8()).take(pc.index_in(column, pa.array(_TEXTS, column.type)))
         raise TypeMismatchError(
             f"{label_of(self.context)}: column {self._column!r} says what rows do in the changelog, so it must be of "

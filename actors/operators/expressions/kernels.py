@@ -24,6 +24,7 @@ from actors.operators.expressions.number_kernels import (
     members_among,
 )
 from flinkray.batches.numpy_arrays import as_numpy, fixed_width, from_numpy, numpy_dtype
+from flinkray.types.arrow_types import is_text
 
 _MILLIS = pa.timestamp("ms")
 _DAY_MS = 86_400_000
@@ -37,8 +38,8 @@ class Unsuited(Exception):
 
 
 def _add(left: Datum, right: Datum) -> Datum:
-    texts = [value for value in (left, right) if _is_text(value)]
-    if texts and all(_is_text(value) or _is_untyped(value) for value in (left, right)):
+    texts = [value for value in (left, right) if is_text(value.type)]
+    if texts and all(is_text(value.type) or _is_untyped(value) for value in (left, right)):
         is_large = any(pa.types.is_large_string(text.type) for text in texts)
         target = pa.large_string() if is_large else pa.string()
         return pc.binary_join_element_wise(_cast(left, target), _cast(right, target), pa.scalar("", target))
@@ -306,7 +307,7 @@ def _on_text(kernel: Callable[..., Datum]) -> Callable[..., Datum]:
             value = value.cast(pa.string())
         if pa.types.is_dictionary(value.type):
             value = value.cast(value.type.value_type)
-        if not _is_text(value):
+        if not is_text(value.type):
             raise Unsuited("text is needed")
         return kernel(value, **options)
 
@@ -387,10 +388,6 @@ def _is_number(value: Datum) -> bool:
     arrow_type = value.type
     is_plain = pa.types.is_integer(arrow_type) or pa.types.is_floating(arrow_type) or pa.types.is_null(arrow_type)
     return bool(is_plain or pa.types.is_decimal(arrow_type))
-
-
-def _is_text(value: Datum) -> bool:
-    return bool(pa.types.is_string(value.type) or pa.types.is_large_string(value.type))
 
 
 _ADD = _with_nulls(exact(pc.add_checked, digits_of_sum))

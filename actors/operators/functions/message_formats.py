@@ -43,10 +43,7 @@ class DecodeOperator(Operator):
 
     def _messages(self, batch: Batch) -> pa.Array:
         column = self._column(batch.data, self._factory.column)
-        types = pa.types
-        if not any(
-            of(column.type) for of in (types.is_binary, types.is_large_binary, types.is_string, types.is_large_string)
-        ):
+        if not any(is_message(column.type) for is_message in _MESSAGES):
             raise TypeMismatchError(
                 f"{label_of(self.context)}: messages are bytes or text, and column {self._factory.column!r} is "
                 f"{column.type}"

@@ -13,16 +13,9 @@ import pyarrow.csv as pa_csv
 from flinkray.connectors.formats.message_format import MessageFormat, rows_type, shown, written_columns
 from flinkray.connectors.formats.nested_columns import is_list, lengths, offsets, retyped
 from flinkray.functions.type_hints import record_type
+from flinkray.types.arrow_types import is_bytes, is_text
 from flinkray.types.records import RecordType
 
-_TEXTS = (
-    pa.types.is_string,
-    pa.types.is_large_string,
-    pa.types.is_string_view,
-    pa.types.is_binary,
-    pa.types.is_large_binary,
-    pa.types.is_binary_view,
-)
 _LINE_END = "\r?\n?$"
 
 
@@ -128,8 +121,8 @@ class CsvFormat(MessageFormat):
     def _null_elements(self, kind: pa.DataType) -> set[str]:
         """What elements are null as; an empty text is where it can be no value."""
         kind = kind.value_type if pa.types.is_dictionary(kind) else kind
-        is_text = any(is_kind(kind) for is_kind in _TEXTS)
-        return {self._null_text} - {""} if is_text else {self._null_text, ""}
+        is_any_text = is_text(kind) or is_bytes(kind)
+        return {self._null_text} - {""} if is_any_text else {self._null_text, ""}
 
     def _check_quotes(self, lines: pa.Array) -> None:
         """Raises ValueError where a quoted value does not end: Arrow's reader would end it with the line, or later."""

@@ -16,6 +16,7 @@ from pyarrow import types
 
 from flinkray.connectors.formats.json_values import NumberText, converted_lines
 from flinkray.connectors.formats.nested_columns import entries, is_list, lengths, offsets, retyped
+from flinkray.types.arrow_types import is_bytes, is_text
 from flinkray.types.nested import contains, with_items
 
 _CONTROL = "[\x00-\x1f]"
@@ -94,7 +95,7 @@ def _json_texts(column: pa.Array, omits_nulls: bool) -> pa.Array:
     if types.is_timestamp(kind):
         texts = pc.replace_substring(column.cast(pa.string()), " ", "T")
         return _quoted(texts if kind.tz is None else pc.replace_substring_regex(texts, _OFFSET, r"\1:\2"))
-    if _is_binary(kind):
+    if is_bytes(kind):
         encoded = [None if value is None else base64.b64encode(value).decode("ascii") for value in column.to_pylist()]
         return _quoted(pa.array(encoded, pa.string()))
     if types.is_struct(kind):
@@ -106,7 +107,7 @@ def _json_texts(column: pa.Array, omits_nulls: bool) -> pa.Array:
     if is_list(kind):
         items = _texts_and_nulls(pc.list_flatten(column), omits_nulls)
         return _joined("[", lengths(column), items, "]", column.is_valid())
-    if types.is_string(kind) or types.is_large_string(kind):
+    if is_text(kind):
         text = column.cast(pa.string())
         if not pc.any(pc.match_substring_regex(text, _CONTROL)).as_py():
             return _quoted(pc.replace_substring(pc.replace_substring(text, "\\", "\\\\"), '"', '\\"'))
@@ -132,7 +133,7 @@ def _maps(column: pa.Array, omits_nulls: bool) -> pa.Array:
     lists = entries(column)
     keys, items = pc.list_flatten(lists).flatten()
     names = _json_texts(keys, omits_nulls)
-    if not _is_text(written_type(kind.key_type)):
+    if not _is_string(written_type(kind.key_type)):
         names = _quoted(names)
     named = pc.binary_join_element_wise(pc.list_parent_indices(lists).cast(pa.string()), names, " ")
     if pc.count_distinct(named).as_py() < len(named):
@@ -238,7 +239,7 @@ def written_type(kind: pa.DataType) -> pa.DataType:
         return written_type(kind.storage_type)
     if types.is_dictionary(kind):
         return written_type(kind.value_type)
-    if types.is_date(kind) or types.is_time(kind) or _is_binary(kind):
+    if types.is_date(kind) or types.is_time(kind) or is_bytes(kind):
         return pa.string()
     if types.is_duration(kind):
         return pa.decimal128(_INT64_DIGITS, _DIGITS[kind.unit])
@@ -255,7 +256,7 @@ def written_type(kind: pa.DataType) -> pa.DataType:
 
 def _restored(column: pa.Array, kind: pa.DataType) -> pa.Array:
     """Values that were read with the written type, in their own type."""
-    if _is_binary(kind):
+    if is_bytes(kind):
         return _decoded(column, kind)
     if types.is_time(kind):
         moments = pc.binary_join_element_wise("1970-01-01T", column, "")
@@ -312,16 +313,9 @@ def _entries_of(value: Any, kind: pa.DataType) -> Any:
 
 def _key(text: str, kind: pa.DataType) -> Any:
     written = written_type(kind)
-    return text if _is_text(written) or types.is_decimal(written) else json.loads(text)
+    return text if _is_string(written) or types.is_decimal(written) else json.loads(text)
 
 
-def _is_text(written: pa.DataType) -> bool:
+def _is_string(written: pa.DataType) -> bool:
     """Whether values of the type are strings in JSON."""
-    return any(is_kind(written) for is_kind in (types.is_string, types.is_large_string, types.is_timestamp))
-
-
-def _is_binary(kind: pa.DataType) -> bool:
-    return any(is_kind(kind) for is_kind in _BINARIES)
-
-
-_BINARIES = (types.is_binary, types.is_large_binary, types.is_fixed_size_binary, types.is_binary_view)
+    return bool(is_text(written) or types.is_timestamp(written))

@@ -25,6 +25,7 @@ from flinkray.connectors.formats.json_lines import to_json_lines
 from flinkray.connectors.formats.message_format import MessageFormat
 from flinkray.errors import InvalidProgramError, did_you_mean
 from flinkray.extras import import_package
+from flinkray.types.arrow_types import is_text
 from flinkray.types.nested import with_items
 
 
@@ -222,7 +223,7 @@ class _CsvFile(OpenFile):
 def _csv_fields(column: pa.Array) -> pa.Array:
     """Each value as Arrow's CSV writer writes it; null where it is null."""
     texts = column.cast(pa.large_string())
-    if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+    if not is_text(column.type):
         return texts
     quote, nothing = (pa.scalar(text, pa.large_string()) for text in ('"', ""))
     return pc.binary_join_element_wise(quote, pc.replace_substring(texts, '"', '""'), quote, nothing)
