@@ -41,7 +41,8 @@ test: setup
 test-fast: setup
 	$(BIN)/python -m pytest -n auto -m "$(FAST)" $(ARGS)
 
-# Whole jobs in one thread under random interleavings and faults; says how each seed that fails is replayed.
+# Whole jobs in one thread under random interleavings and faults; says how each seed that fails is replayed. Each simulation
+# runs with so many seeds, dealt out to its cases; ARGS="--first-seed 50" goes on behind them.
 simulate: setup
 	$(BIN)/python -m pytest -n auto tests/simulation --seeds $(SEEDS) --timeout 600 -q $(ARGS)
 

@@ -12,6 +12,9 @@ from pathlib import Path
 import pytest
 
 from actors.hosts.turns import usable_cores
+from tests.support.seeds import pytest_generate_tests, pytest_runtest_makereport, pytest_terminal_summary
+
+__all__ = ["pytest_generate_tests", "pytest_runtest_makereport", "pytest_terminal_summary"]
 
 ROOT = Path(__file__).resolve().parent.parent
 # Older versions of Ray give a tip at each start, and leave it to the collector to close what they started with.
@@ -26,9 +29,10 @@ sys.dont_write_bytecode = False
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    group = parser.getgroup("simulation")
-    group.addoption("--seeds", type=int, help="how many seeds each simulation runs with")
-    group.addoption("--seed", type=int, help="the one seed that simulations run with")
+    group = parser.getgroup("seeds")
+    group.addoption("--seeds", type=int, help="how many seeds each random test runs with, dealt out to its cases")
+    group.addoption("--first-seed", type=int, default=0, help="the first of these seeds")
+    group.addoption("--seed", type=int, help="the one seed that random tests run with")
     parser.getgroup("rest").addoption("--requests", type=int, default=200, help="how many wrong requests a server gets")
     parser.getgroup("recovery").addoption("--recovery", action="store_true", help="run tests that are marked recovery")
     parser.getgroup("pyflink").addoption("--pyflink", action="store_true", help="run tests that are marked pyflink")

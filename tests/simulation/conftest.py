@@ -1,4 +1,4 @@
-"""Seeds: how many a test runs with, which one is replayed, and what is printed of those that fail."""
+"""What simulations must not do, as it would not replay: read the machine's clock, or hold what an earlier one left."""
 
 from __future__ import annotations
 
@@ -14,40 +14,6 @@ import pytest
 
 OURS = tuple(f"{os.sep}{package}{os.sep}" for package in ("actors", "flinkray", "graphs"))
 _CLOCKS = ("time", "time_ns", "monotonic", "monotonic_ns", "sleep")
-
-
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    marker = metafunc.definition.get_closest_marker("seeds")
-    if marker is None:
-        return
-    (default,) = marker.args
-    chosen = metafunc.config.getoption("--seed")
-    count = metafunc.config.getoption("--seeds") or int(os.environ.get("SEEDS", "0")) or default
-    metafunc.parametrize("seed", [chosen] if chosen is not None else range(count))
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
-    report: Any = yield
-    seed = getattr(item, "callspec", None) and item.callspec.params.get("seed")  # type: ignore[attr-defined]
-    if report.failed and seed is not None:
-        report.sections.append(("replay", replay_command(item.nodeid, seed)))
-        report.user_properties.append(("replay", replay_command(item.nodeid, seed)))
-    return report
-
-
-def pytest_terminal_summary(terminalreporter: Any) -> None:
-    failed = terminalreporter.getreports("failed")
-    commands = sorted({value for report in failed for name, value in report.user_properties if name == "replay"})
-    if commands:
-        terminalreporter.section("seeds that fail; each command runs exactly that one")
-        for command in commands:
-            terminalreporter.line(command)
-
-
-def replay_command(node_id: str, seed: int) -> str:
-    test = node_id.split("[")[0]
-    return f"{sys.executable} -m pytest '{test}' --seed {seed}"
 
 
 @pytest.fixture(autouse=True)

@@ -140,7 +140,7 @@ def test_a_job_that_failed_with_a_worker_leaves_a_checkpoint_from_which_another_
     assert following.committed() == following.expected, str(job)
 
 
-@pytest.mark.seeds(3)
+@pytest.mark.seeds(2)
 def test_a_job_whose_processes_hang_and_wake_again_commits_every_row_once(seed: int) -> None:
     pauses = dict.fromkeys(ENDPOINTS, 0.0004)
     if seed % 2:  # a third one would perhaps be the last that can notice
@@ -173,7 +173,7 @@ def test_a_job_whose_storage_fails_commits_every_row_once(seed: int) -> None:
     run(seed, Faults(storage=storage, limit=8))
 
 
-@pytest.mark.seeds(4)
+@pytest.mark.seeds(3)
 def test_a_job_to_which_everything_happens_commits_every_row_once(seed: int) -> None:
     kills = {**WORKERS, **MASTERS}
     storage = StorageFaults(fails=0.005, lies=0.005, tears=0.005, crashes=0.01, slow=0.1)

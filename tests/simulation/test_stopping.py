@@ -31,7 +31,7 @@ def undisturbed_and_killed(seed: int, mode: StopMode, kinds: tuple[str, ...]) ->
     return calm, disturbed, was_recorded
 
 
-@pytest.mark.seeds(3)
+@pytest.mark.seeds(2)
 def test_whenever_the_job_master_dies_who_goes_on_from_the_savepoint_has_every_row_once(seed: int) -> None:
     _, disturbed, _ = undisturbed_and_killed(seed, StopMode.SUSPEND, KINDS)
     rows = go_on(disturbed) if disturbed.savepoint else disturbed.rows
@@ -39,7 +39,7 @@ def test_whenever_the_job_master_dies_who_goes_on_from_the_savepoint_has_every_r
         assert committed == disturbed.job.expected, f"{disturbed.job}: {sink}"
 
 
-@pytest.mark.seeds(3)
+@pytest.mark.seeds(2)
 def test_whenever_the_job_master_dies_a_drained_job_has_committed_all_that_it_read_once(seed: int) -> None:
     calm, disturbed, was_recorded = undisturbed_and_killed(seed, StopMode.DRAIN, ("stateless", "running"))
     job = disturbed.job

@@ -166,7 +166,7 @@ def shown(value: Any) -> Any:
     return "nan" if value != value else value
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.seeds(5)
 @pytest.mark.parametrize("kind", KINDS)
 def test_results_are_those_of_the_model(kind: str, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     chance = random.Random(seed)

@@ -137,7 +137,7 @@ def run(case: WindowCase, window: TwoPhases, types: list[pa.DataType | None]) ->
 
 
 @pytest.mark.usefixtures("always")
-@pytest.mark.parametrize("seed", range(14))
+@pytest.mark.seeds(7)
 def test_two_phases_give_the_rows_of_one(seed: int) -> None:
     """In the same order, unless a window has several slices: keys come in the order of these."""
     chance = random.Random(seed)
@@ -163,7 +163,7 @@ def test_two_phases_give_the_rows_of_one(seed: int) -> None:
     assert two.late_rows <= plain
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.seeds(5)
 def test_rows_that_pass_and_rows_that_are_aggregated_give_the_rows_of_one_phase(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -202,7 +202,7 @@ def test_rows_that_pass_and_rows_that_are_aggregated_give_the_rows_of_one_phase(
 
 
 @pytest.mark.usefixtures("always")
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.seeds(3)
 def test_windows_of_a_stream_without_key_take_partial_rows_too(seed: int) -> None:
     case = random_case(seed, 200)
     one, two = (TwoPhases(factory_of(ASSIGNERS[seed % 4]), None, is_local=each) for each in (False, True))
@@ -304,7 +304,7 @@ def test_the_window_says_what_is_wrong_with_a_row(rows: Any, times: list[int] | 
 
 
 @pytest.mark.usefixtures("always")
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.seeds(3)
 def test_plain_and_partial_rows_do_not_mix_in_a_buffer(seed: int) -> None:
     case, chance = random_case(seed, 150), random.Random(seed)
     key, factory = ColumnKey(case.key_names), factory_of(ASSIGNERS[seed % 4])
@@ -331,7 +331,7 @@ def test_plain_and_partial_rows_do_not_mix_in_a_buffer(seed: int) -> None:
 
 @pytest.mark.usefixtures("always")
 @pytest.mark.parametrize("phases", [(False, True), (True, False), (True, True)], ids=str)
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.seeds(2)
 def test_snapshots_of_either_kind_restore_into_the_other_at_another_parallelism(
     seed: int, phases: tuple[bool, bool]
 ) -> None:

@@ -128,7 +128,7 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("soon")
 @pytest.mark.parametrize("aggregates", [AGGREGATES, AGGREGATES[1:]], ids=["counted", "not counted"])
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.seeds(4)
 def test_accumulators_hold_what_was_added_however_dense_slices_are(
     seed: int, aggregates: Sequence[tuple[str, Aggregate]]
 ) -> None:

@@ -137,7 +137,7 @@ VALUES: list[tuple[pa.DataType, list[Any]]] = [
 ]
 
 
-@pytest.mark.parametrize("seed", range(28))
+@pytest.mark.seeds(12)
 def test_columnar_windows_agree_with_the_model(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """However many windows and accumulators are worked on at a time."""
     chance = random.Random(seed)
@@ -217,7 +217,7 @@ def count_calls(monkeypatch: pytest.MonkeyPatch, of: type, name: str, counter: C
     monkeypatch.setattr(of, name, counted)
 
 
-@pytest.mark.parametrize("seed", range(18))
+@pytest.mark.seeds(9)
 def test_row_windows_agree_with_the_model(seed: int) -> None:
     chance = random.Random(1000 + seed)
     assigner = ASSIGNERS[seed % len(ASSIGNERS)]

@@ -147,7 +147,7 @@ def columns(events: list[Event], key_type: pa.DataType, chance: random.Random) -
     }
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.seeds(3)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_windows_go_on_at_any_parallelism(shape: str, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     chance = random.Random(f"{shape} {seed}")
@@ -192,7 +192,7 @@ def both_lists(left: Any, right: Any) -> list[str]:
 JOINS = {"columnar": (None, True), "function": (pair, True), "co-group": (both_lists, False)}
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.seeds(3)
 @pytest.mark.parametrize("shape", JOINS)
 def test_joins_go_on_at_any_parallelism(shape: str, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     chance = random.Random(f"{shape} {seed}")
@@ -234,7 +234,7 @@ def rows_at(times: list[int], keys: list[Any]) -> dict[str, Any]:
     return {"key": keys, "value": list(range(len(times))), "text": ["x"] * len(times)}
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.seeds(3)
 @pytest.mark.parametrize("shape", [*SHAPES, *(f"join {name}" for name in JOINS)])
 def test_what_had_fired_in_a_subtask_that_was_ahead_does_not_fire_again(shape: str, seed: int) -> None:
     """The restored subtasks take the lowest watermark, and windows up to the highest fire for the other keys only."""

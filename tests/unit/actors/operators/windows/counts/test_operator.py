@@ -237,7 +237,7 @@ def check_same_types(ours: RecordedOutput, general: RecordedOutput) -> None:
         assert all(type_ == expected or pa.types.is_null(expected) for type_, expected in pairs)
 
 
-@pytest.mark.parametrize("seed", range(16))
+@pytest.mark.seeds(7)
 def test_the_result_is_that_of_the_general_operator(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     chance = random.Random(seed)
     case = random_case(seed, 300)
@@ -267,7 +267,7 @@ def test_the_result_is_that_of_the_general_operator(seed: int, monkeypatch: pyte
         ours.operator._store.check()  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.seeds(4)
 def test_stopped_subtasks_go_on_as_more_or_fewer_of_them(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     chance = random.Random(1000 + seed)
     case = random_case(seed, 300)
@@ -291,7 +291,7 @@ def test_stopped_subtasks_go_on_as_more_or_fewer_of_them(seed: int, monkeypatch:
     assert found or not expected
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.seeds(20)
 def test_panes_are_those_of_the_windows_that_a_loop_over_rows_finds(seed: int) -> None:
     chance = random.Random(seed)
     size, slide = chance.randint(1, 12), chance.randint(1, 12)

@@ -239,7 +239,7 @@ def random_trigger(chance: random.Random, merges: bool) -> tuple[Trigger, ModelT
     return chance.choice(triggers)
 
 
-@pytest.mark.parametrize("seed", range(200))
+@pytest.mark.seeds(80)
 def test_sessions_are_those_of_the_definition(seed: int) -> None:
     chance = random.Random(f"sessions {seed}")
     shape = list(SHAPES)[seed % len(SHAPES)]
@@ -253,7 +253,7 @@ def test_sessions_are_those_of_the_definition(seed: int) -> None:
     TriggerCase(chance, shape, factory, GeneralModel(windows, ModelTrigger(), lateness, merges, purges)).run()
 
 
-@pytest.mark.parametrize("seed", range(200))
+@pytest.mark.seeds(80)
 def test_triggers_fire_as_by_the_definition(seed: int) -> None:
     chance = random.Random(f"triggers {seed}")
     shape = list(SHAPES)[seed % len(SHAPES)]
@@ -288,7 +288,7 @@ def random_evictor(chance: random.Random) -> tuple[Evictor, Callable[[list[Model
     return evictor, evict, after
 
 
-@pytest.mark.parametrize("seed", range(200))
+@pytest.mark.seeds(80)
 def test_evictors_leave_what_the_definition_leaves(seed: int) -> None:
     chance = random.Random(f"evictors {seed}")
     shape = list(SHAPES)[seed % len(SHAPES)]

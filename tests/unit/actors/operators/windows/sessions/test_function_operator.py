@@ -365,7 +365,7 @@ def numbers(text: Any) -> list[int]:
     return [int(number) for number in str(text).split(",") if number.isdigit()]
 
 
-@pytest.mark.parametrize("seed", range(90))
+@pytest.mark.seeds(40)
 def test_sessions_are_those_of_the_model(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     chance = random.Random(seed)
     shape = list(SHAPES)[seed % 3]
@@ -424,7 +424,7 @@ MOVED: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("seed", range(36))
+@pytest.mark.seeds(15)
 def test_sessions_go_on_at_any_parallelism_from_snapshots_that_are_written_later(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

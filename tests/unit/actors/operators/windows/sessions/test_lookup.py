@@ -109,7 +109,7 @@ def as_rows(sessions: list[Session]) -> list[tuple[Any, ...]]:
 
 
 @pytest.mark.parametrize("most_chained", [0, 2, 16])
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.seeds(5)
 def test_sparse_sessions_are_those_of_the_model(seed: int, most_chained: int, monkeypatch: pytest.MonkeyPatch) -> None:
     print(f"seed {seed}")
     chance = random.Random(seed)
@@ -134,7 +134,7 @@ def test_sparse_sessions_are_those_of_the_model(seed: int, most_chained: int, mo
     assert sessions.store.session_count == 0
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.seeds(5)
 def test_sparse_sessions_go_on_at_any_parallelism(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     print(f"seed {seed}")
     chance = random.Random(seed)
@@ -335,7 +335,7 @@ def test_sessions_that_have_become_one_do_not_stay_in_the_index(monkeypatch: pyt
 
 
 @pytest.mark.parametrize("most_codes", [0, 1 << 62])
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.seeds(5)
 def test_a_run_counts_the_entries_up_to_a_time_of_any_key_and_has_each_once(
     seed: int, most_codes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

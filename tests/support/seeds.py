@@ -1,0 +1,54 @@
+"""Seeds of random tests: how many each runs with, which one is replayed, and what is printed of those that fail.
+
+The hooks are pytest's; tests/conftest.py takes them over.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    marker = metafunc.definition.get_closest_marker("seeds")
+    if marker is None:
+        return
+    (default,) = marker.args
+    options = metafunc.config.option
+    cases = math.prod(len(each.args[1]) for each in metafunc.definition.iter_markers("parametrize"))
+    first = options.first_seed
+    seeds = seeds_of_a_case(default, options.seeds, cases)
+    metafunc.parametrize("seed", [options.seed] if options.seed is not None else range(first, first + seeds))
+
+
+def seeds_of_a_case(default: int, asked: int | None, cases: int) -> int:
+    """How many seeds each case of a test runs with; those that are asked for are dealt out to the cases."""
+    return default if asked is None else math.ceil(asked / cases)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+    report: Any = yield
+    seed = getattr(item, "callspec", None) and item.callspec.params.get("seed")  # type: ignore[attr-defined]
+    if report.failed and seed is not None and item.get_closest_marker("seeds"):
+        report.sections.append(("replay", replay_command(item.nodeid, seed)))
+        report.user_properties.append(("replay", replay_command(item.nodeid, seed)))
+    return report
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    failed = terminalreporter.getreports("failed")
+    commands = sorted({value for report in failed for name, value in report.user_properties if name == "replay"})
+    if commands:
+        terminalreporter.section("seeds that fail; each command runs exactly that one")
+        for command in commands:
+            terminalreporter.line(command)
+
+
+def replay_command(node_id: str, seed: int) -> str:
+    test = node_id.split("[")[0]
+    return f"{sys.executable} -m pytest '{test}' --seed {seed}"
