@@ -120,6 +120,8 @@ def measured(name: str, server: Any, rows: int, runs: int, deadline_s: float, te
         )
         if ended.returncode:
             raise click.ClickException(f"{name}: {side} failed: {ended.stderr[-2000:]}")
+        for place in places:
+            way.clear(place)
         found[side].append(json.loads(ended.stdout.splitlines()[-1]))
     medians = {f"{side}_{key}": median(run[key] for run in found[side]) for side in SIDES for key in found[side][0]}
     return Cost(

@@ -108,6 +108,9 @@ class PostgresChanges(PostgresWay):
         read(PostgresChangesSource(self.address, place, stop="latest"), 0)  # makes publication and slot
         _ingest(self.address, place, rows)
 
+    def clear(self, place: str) -> None:
+        self.server_of_it.execute(f"SELECT pg_drop_replication_slot('flinkray_{place}')")
+
     @staticmethod
     def client(address: str, place: str, rows: int) -> None:
         import psycopg

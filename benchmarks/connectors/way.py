@@ -36,6 +36,9 @@ class Way(ABC):
     def prepare(self, place: str, rows: int) -> None:
         """Makes the place, with rows to be read where they are read."""
 
+    def clear(self, place: str) -> None:
+        """Gives back what the server has few of; tables, topics and streams stay."""
+
     @staticmethod
     def make(rows: int) -> None:
         """Makes what both sides are given, before they are measured; others remember it."""

@@ -48,6 +48,15 @@ class _Layout(Struct, frozen=True):
     places: tuple[int, ...]
 
 
+def _end_of_rows(messages: Sequence[bytes], begin: int) -> int:
+    """Where messages with rows end that begin there."""
+    for place in range(begin, len(messages)):
+        message = messages[place]
+        if message[0] == _KEEPALIVE or message[HEADER] not in _ROWS:
+            return place
+    return len(messages)
+
+
 class Log:
     """Follows the log from a position on. Whole transactions come in the order of their commits, so that a position is
     the end of one, and how many rows of the next were given.
@@ -89,13 +98,17 @@ class Log:
             PostgresError: the table is another one now, or was truncated.
             RecordError: there is a value that Arrow, or the log, does not have.
         """
-        for message in messages:
-            if self._is_at_stop:
-                break
+        begin = 0
+        while begin < len(messages) and not self._is_at_stop:
+            message = messages[begin]
             operation = message[HEADER] if message[0] != _KEEPALIVE else _KEEPALIVE
             if operation in _ROWS:
-                self._on_row(message)
-            elif operation == _BEGIN:
+                end = _end_of_rows(messages, begin)
+                self._on_rows(messages[begin:end])
+                begin = end
+                continue
+            begin += 1
+            if operation == _BEGIN:
                 self._on_begin(begin_of(message))
             elif operation == _COMMIT:
                 self._on_commit(end_of(message))
@@ -133,13 +146,14 @@ class Log:
             self._begins.append(begin)
             self._counts.append(0)
 
-    def _on_row(self, message: bytes) -> None:
+    def _on_rows(self, messages: Sequence[bytes]) -> None:
         if self._begin is None:
             return
-        self._rows += 1
-        if self._rows > self._rows_before and table_of(message) == self._table:
-            self._messages.append(message)
-            self._counts[-1] += 1
+        read_before = max(self._rows_before - self._rows, 0)
+        self._rows += len(messages)
+        ours = [message for message in messages[read_before:] if table_of(message) == self._table]
+        self._messages += ours
+        self._counts[-1] += len(ours)
 
     def _on_commit(self, end_lsn: int) -> None:
         self._is_inside = False

@@ -16,6 +16,10 @@ from flinkray.connectors.postgres.connections import psycopg, replicating, told
 _MOST_BYTES = 8 << 20
 _WAIT_S = 0.2
 """How long to wait for messages where there are none."""
+_MANY = 100
+_GATHER_S = 0.02
+"""So long messages are gathered where many come at once: a batch costs about as much as a thousand of them, and without
+this a reader that keeps pace would make a batch of each few hundred."""
 _ASK_S = 1.0
 """So often an idle server is asked how far the log is."""
 _BEAT_S = 10.0
@@ -76,6 +80,8 @@ class LogStream:
                     self._take(found, most)
                 elif time.monotonic() - self._asked_at > _ASK_S:
                     self._tell(asks=True)
+        if len(found) >= _MANY:
+            self._gather(found, most)
         if found:
             # Both kinds of message say how long the log is: the one behind the place of its change, the other at once.
             (self.end,) = struct.unpack_from(">Q", found[-1], 1 if found[-1][0] == _KEEPALIVE else 9)
@@ -93,8 +99,18 @@ class LogStream:
         with self._guard:
             self._connection.close()
 
-    def _take(self, found: list[bytes], most: int) -> None:
-        left, has_read = _MOST_BYTES, False
+    def _gather(self, found: list[bytes], most: int) -> None:
+        """Adds what comes within a moment."""
+        until = time.monotonic() + _GATHER_S
+        left = _MOST_BYTES - sum(map(len, found))
+        while len(found) < most and left > 0 and time.monotonic() < until:
+            time.sleep(_GATHER_S / 5)
+            with self._guard:
+                left = self._take(found, most, left)
+
+    def _take(self, found: list[bytes], most: int, left: int = _MOST_BYTES) -> int:
+        """Adds messages that have come, about as many bytes as are left; how many are left then."""
+        has_read = False
         while len(found) < most and left > 0:
             size, message = self._pgconn.get_copy_data(1)
             if size > 0:
@@ -109,6 +125,7 @@ class LogStream:
             else:
                 self._pgconn.consume_input()
                 has_read = True
+        return left
 
     def _on_keepalive(self, message: bytes) -> None:
         (self._received,) = struct.unpack_from(">Q", message, 1)
