@@ -47,6 +47,15 @@ _HINTS = {
 }
 """What errors mean, by the names that the client has for their codes."""
 _AWAY = ("_ALL_BROKERS_DOWN", "_TRANSPORT")
+_SETTLING = (
+    *("NOT_LEADER_FOR_PARTITION", "LEADER_NOT_AVAILABLE", "UNKNOWN_TOPIC_OR_PART", "FENCED_LEADER_EPOCH"),
+    *("UNKNOWN_LEADER_EPOCH", "OFFSET_NOT_AVAILABLE", "REPLICA_NOT_AVAILABLE", "NETWORK_EXCEPTION"),
+    *("COORDINATOR_LOAD_IN_PROGRESS", "COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR", "REQUEST_TIMED_OUT"),
+    *("UNKNOWN_TOPIC_ID", "INCONSISTENT_TOPIC_ID", "KAFKA_STORAGE_ERROR", "UNSTABLE_OFFSET_COMMIT"),
+    *("BROKER_NOT_AVAILABLE", "THROTTLING_QUOTA_EXCEEDED", "_WAIT_COORD"),
+)
+"""What brokers say of partitions and groups that are there, while these are new or change their leader: errors that
+Java's client asks again after."""
 _TELLING = ("_AUTHENTICATION", "SASL_AUTHENTICATION_FAILED", "_SSL", "_RESOLVE")
 """What a client says of its connections only, while a question just gets no answer."""
 
@@ -133,7 +142,12 @@ class Brokers:
 
 def is_transient(error: Any) -> bool:
     """Whether the same may succeed in a moment."""
-    return error.retriable() or error.name() in _AWAY
+    return error.retriable() or error.name() in (*_AWAY, *_SETTLING)
+
+
+def is_missing(error: Any) -> bool:
+    """Whether brokers say of a topic that there is none."""
+    return error.name() in ("UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_TOPIC")
 
 
 def explained(error: Any, servers: str) -> str:

@@ -2,18 +2,38 @@
 
 from __future__ import annotations
 
+import logging
 import re
+import threading
+import time
 import zlib
 from collections import defaultdict
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NoReturn
 
 from msgspec import Struct
 
-from flinkray.connectors.kafka.clients import TIMEOUT_S, Brokers, KafkaError, confluent_kafka
+from flinkray.connectors.fetcher import Patience
+from flinkray.connectors.kafka.clients import (
+    TIMEOUT_S,
+    Brokers,
+    KafkaError,
+    confluent_kafka,
+    explained,
+    is_missing,
+    is_transient,
+)
 from flinkray.connectors.kafka.offsets import KafkaOffsets, Partition
 from flinkray.connectors.kafka.settings import KafkaSourceSettings
 from flinkray.connectors.source import SplitEnumerator, SplitEnumeratorContext
+
+log = logging.getLogger(__name__)
+
+_APPEARS_S = 1.0
+"""How long a topic is waited for that no broker knows: one that was just made is heard of by all in a moment."""
+_AGAIN_S = 0.1
+_SOON_MS = 10_000
+"""When brokers are asked for new partitions again that did not answer, if that is sooner than the interval."""
 
 
 class KafkaSplit(Struct, frozen=True):
@@ -58,6 +78,7 @@ class KafkaEnumerator(SplitEnumerator):
         self._brokers = Brokers(settings.servers)
         self._settings = settings
         self._make_consumer = make_consumer
+        self._patience = Patience(lambda _: None, lambda: context.now_ms() / 1000)
         self._consumer: Any = None
         self._known: set[Partition] = set() if restored is None else set(restored.known)
         self._is_restored = restored is not None
@@ -93,14 +114,23 @@ class KafkaEnumerator(SplitEnumerator):
 
     # -- partitions
 
-    def _look_again(self) -> None:
+    def _look_again(self, at_most_ms: int | None = None) -> None:
         interval = self._settings.discovery_interval_ms
         if interval is not None and not self._settings.is_bounded:
-            self._context.call_later(interval, self._on_time)
+            self._context.call_later(interval if at_most_ms is None else min(interval, at_most_ms), self._on_time)
 
     def _on_time(self) -> None:
-        self._discover(is_first=False)
-        self._look_again()
+        """Looks for new partitions. Brokers may be away meanwhile, for as long as readers wait for them."""
+        try:
+            self._discover(is_first=False)
+        except KafkaError as error:
+            if not self._patience.asks_again():
+                raise
+            log.warning("cannot look for new partitions, which is tried again: %s", error)
+            self._look_again(_SOON_MS)
+        else:
+            self._patience.answered()
+            self._look_again()
 
     def _discover(self, is_first: bool) -> None:
         found = self._partitions()
@@ -117,28 +147,53 @@ class KafkaEnumerator(SplitEnumerator):
         self._assign()
 
     def _partitions(self) -> set[Partition]:
-        """The partitions of the topics that are asked for.
+        """The partitions of the topics that are asked for. Those that brokers have just made are waited for.
 
         Raises:
             KafkaError: the brokers do not answer, or a topic is not there.
         """
-        servers, topics = self._settings.servers, self._settings.topics
+        began = time.monotonic()
+        while True:
+            listed = self._listed()
+            names = self._names(listed)
+            problem = next((name for name in names if name not in listed or listed[name].error is not None), None)
+            if problem is None:
+                return {(name, number) for name in names for number in listed[name].partitions}
+            error = listed[problem].error if problem in listed else None
+            is_gone = error is None or is_missing(error)
+            patience_s = _APPEARS_S if is_gone else TIMEOUT_S
+            if time.monotonic() - began >= patience_s or not (is_gone or is_transient(error)):
+                self._refuse_topic(problem, None if is_gone else error, listed)
+            threading.Event().wait(_AGAIN_S)
+
+    def _listed(self) -> Mapping[str, Any]:
+        """What the brokers say of all topics."""
         try:
-            listed = self._consumer.list_topics(timeout=TIMEOUT_S).topics
+            return self._consumer.list_topics(timeout=TIMEOUT_S).topics  # type: ignore[no-any-return]
         except confluent_kafka().KafkaException as error:
             self._consumer.poll(0)  # has the client tell what it says of connections
-            self._brokers.refuse(error, f"cannot ask for the topics of {servers}")
-        if isinstance(topics, str):
-            names = [name for name in listed if re.fullmatch(topics, name) and not name.startswith("__")]
-        else:
-            names = list(topics)
-            missing = [name for name in names if name not in listed or listed[name].error is not None]
-            if missing:
-                raise KafkaError(
-                    f"topic {missing[0]!r} is not there, or may not be read, at {servers}. Topics: "
-                    f"{', '.join(sorted(name for name in listed if not name.startswith('__'))[:20]) or 'none'}"
-                )
-        return {(name, number) for name in names for number in listed[name].partitions}
+            self._brokers.refuse(error, f"cannot ask for the topics of {self._settings.servers}")
+
+    def _names(self, listed: Mapping[str, Any]) -> Sequence[str]:
+        topics = self._settings.topics
+        if not isinstance(topics, str):
+            return topics
+        return [
+            name
+            for name, topic in listed.items()
+            if re.fullmatch(topics, name)
+            and not name.startswith("__")
+            and (topic.error is None or not is_missing(topic.error))  # one that is being deleted
+        ]
+
+    def _refuse_topic(self, name: str, error: Any, listed: Mapping[str, Any]) -> NoReturn:
+        servers = self._settings.servers
+        if error is not None:
+            raise KafkaError(f"topic {name!r} cannot be read at {servers}: {explained(error, servers)}")
+        raise KafkaError(
+            f"topic {name!r} is not there, or may not be read, at {servers}. Topics: "
+            f"{', '.join(sorted(each for each in listed if not each.startswith('__'))[:20]) or 'none'}"
+        )
 
     def _owner(self, split: KafkaSplit) -> int:
         first = zlib.crc32(split.topic.encode()) % self._context.parallelism

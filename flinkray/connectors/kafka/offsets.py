@@ -9,19 +9,11 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from flinkray.connectors.kafka.clients import TIMEOUT_S, KafkaError, confluent_kafka, explained
+from flinkray.connectors.kafka.clients import TIMEOUT_S, KafkaError, confluent_kafka, explained, is_transient
 from flinkray.errors import InvalidProgramError
 
 Partition = tuple[str, int]
 """Topic and number."""
-_SETTLING = frozenset(
-    {
-        *("NOT_LEADER_FOR_PARTITION", "LEADER_NOT_AVAILABLE", "UNKNOWN_TOPIC_OR_PART", "FENCED_LEADER_EPOCH"),
-        *("UNKNOWN_LEADER_EPOCH", "OFFSET_NOT_AVAILABLE", "REPLICA_NOT_AVAILABLE", "NETWORK_EXCEPTION"),
-        *("COORDINATOR_LOAD_IN_PROGRESS", "COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR", "REQUEST_TIMED_OUT"),
-    }
-)
-"""What brokers say of partitions that are there, while they are new or change their leader."""
 _AGAIN_S = 0.1
 
 
@@ -149,6 +141,6 @@ def _ask(question: Callable[[], Any], what: str, servers: str) -> Any:
         try:
             return question()
         except confluent_kafka().KafkaException as error:
-            if error.args[0].name() not in _SETTLING or time.monotonic() >= until:
+            if not is_transient(error.args[0]) or time.monotonic() >= until:
                 raise KafkaError(f"cannot ask for {what}: {explained(error.args[0], servers)}") from error
             threading.Event().wait(_AGAIN_S)

@@ -12,7 +12,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from flinkray.connectors.fetcher import AWAY_S, Fetched, FetchingReader, Patience, SplitFetcher, few
-from flinkray.connectors.kafka.clients import Brokers, KafkaError, confluent_kafka, is_transient
+from flinkray.connectors.kafka.clients import Brokers, KafkaError, confluent_kafka, is_missing, is_transient
 from flinkray.connectors.kafka.enumerator import KafkaSplit
 from flinkray.connectors.kafka.rows import KafkaRows
 from flinkray.connectors.kafka.settings import KafkaSourceSettings
@@ -126,11 +126,12 @@ class KafkaFetcher(SplitFetcher[KafkaSplit]):
     def fetch(self) -> Iterator[Fetched[KafkaSplit]]:
         self._note_ends()
         by_partition: dict[tuple[str, int], list[Any]] = defaultdict(list)
+        events = []
         for message in self._consumer.consume(_MESSAGES, _WAIT_S):
             if message.error() is None:
                 by_partition[message.topic(), message.partition()].append(message)
             else:
-                yield from self._on_event(message)
+                events.append(message)
         if by_partition:
             self._on_answer()
         if self._splits and time.monotonic() >= self._looked_at + (_ASK_S if self._brokers.are_away else _LOOK_S):
@@ -139,6 +140,8 @@ class KafkaFetcher(SplitFetcher[KafkaSplit]):
         for partition, messages in by_partition.items():
             if partition in self._splits:
                 yield from self._fetched(self._splits[partition], messages)
+        for event in events:  # behind the messages: where a thread slept, the end of a partition comes with its rows
+            yield from self._on_event(event)
 
     def _on_event(self, message: Any) -> Iterator[Fetched[KafkaSplit]]:
         error, split = message.error(), self._splits.get((message.topic(), message.partition()))
@@ -177,7 +180,8 @@ class KafkaFetcher(SplitFetcher[KafkaSplit]):
         missing = {
             (topic, number)
             for topic, number in self._splits
-            if number not in listed[topic].partitions and (listed[topic].error is None or _is_gone(listed[topic].error))
+            if number not in listed[topic].partitions
+            and (listed[topic].error is None or is_missing(listed[topic].error))
         }
         for each in missing & self._missing:  # twice, as a broker that has just started may not know all yet
             raise KafkaError(
@@ -185,20 +189,23 @@ class KafkaFetcher(SplitFetcher[KafkaSplit]):
                 "as it was deleted, or made anew with fewer of them. Start without the state of this source"
             )
         self._missing = missing
-        self._look_at_leaders({topic: listed[topic].partitions for topic in topics})
+        self._look_at_leaders(listed)
 
-    def _look_at_leaders(self, partitions: Mapping[str, Mapping[int, Any]]) -> None:
+    def _look_at_leaders(self, listed: Mapping[str, Any]) -> None:
         """Whether each partition has a broker that leads it. The others answer while one is away, so that messages of
         other partitions say nothing about it."""
         without = [
             split
             for (topic, number), split in self._splits.items()
-            if number in partitions[topic] and partitions[topic][number].leader < 0
+            if (topic, number) not in self._missing
+            and (number not in listed[topic].partitions or listed[topic].partitions[number].leader < 0)
         ]
         if not without:
             self._patience_with_leaders.answered()
             return
-        problem = f"{self._where}: cannot read {few(map(_place, without))}: no broker leads the partition"
+        error = listed[without[0].topic].error
+        reason = "no broker leads the partition" if error is None else self._brokers.explained(error)
+        problem = f"{self._where}: cannot read {few(map(_place, without))}: {reason}"
         if not self._patience_with_leaders.asks_again():
             raise KafkaError(f"{problem}, looked at again for {AWAY_S:.0f} s; start the broker that has its messages")
         log.warning("%s; trying again", problem)
@@ -232,10 +239,6 @@ class KafkaFetcher(SplitFetcher[KafkaSplit]):
         del self._splits[split.topic, split.partition]
         self._consumer.incremental_unassign([self._kafka.TopicPartition(split.topic, split.partition)])
         yield Fetched(split, is_end=True)
-
-
-def _is_gone(error: Any) -> bool:
-    return str(error.name()) in ("UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_TOPIC")
 
 
 def _place(split: KafkaSplit) -> str:

@@ -22,6 +22,8 @@ _Result = TypeVar("_Result")
 
 _MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 _RETRY_S = 0.1
+_SPREADS_S = 0.005
+"""Between two questions whether all partitions of a transaction have heard of its end: 10 ms is usual."""
 # Error codes of Kafka's protocol.
 _WAIT = frozenset({14, 15, 16, 51})
 """The coordinator is loading, not available, elsewhere, or still ends the transaction before."""
@@ -57,10 +59,18 @@ class TransactionCoordinators:
         self._security = security(client_options)
 
     def commit(self, transactions: Sequence[KafkaTransaction]) -> list[tuple[Ending, str]]:
-        """What became of each, with the reason where it is to be tried later."""
+        """What became of each, with the reason where it is to be tried later.
+
+        Who reads committed messages sees those of all that have ended: a coordinator says at once that a transaction
+        will end, and when it is asked again whether all partitions have heard of it.
+        """
 
         async def commit_each(client: Any) -> list[tuple[Ending, str]]:
-            return [await self._commit(client, each) for each in transactions]
+            endings = [await self._commit(client, each) for each in transactions]
+            for each, (ending, _) in zip(transactions, endings, strict=True):
+                while ending is Ending.ENDED and (await self._commit(client, each))[0] is Ending.LATER:
+                    await asyncio.sleep(_SPREADS_S)
+            return endings
 
         try:
             return self._asked(commit_each)
@@ -81,7 +91,9 @@ class TransactionCoordinators:
 
             found: list[str] = []
             for broker in client.cluster.brokers():
-                answer = await client.send(broker.nodeId, ListTransactionsRequest(["Ongoing", "PrepareAbort"]))
+                request = ListTransactionsRequest(["Ongoing", "PrepareAbort"])
+                while (answer := await client.send(broker.nodeId, request)).error_code in _WAIT:
+                    await asyncio.sleep(_RETRY_S)  # until the time for the whole call is over
                 if answer.error_code:
                     raise KafkaError(f"a broker lists no transactions: {_name_of(answer.error_code)}")
                 found += [each[0] for each in answer.transaction_states]
@@ -131,7 +143,14 @@ class TransactionCoordinators:
 
     async def _of_coordinator(self, client: Any, transactional_id: str, request: Any) -> Any:
         kind = import_package("aiokafka.client", "Kafka").CoordinationType.TRANSACTION
-        return await client.send(await client.coordinator_lookup(kind, transactional_id), request)
+        errors = import_package("aiokafka.errors", "Kafka")
+        while True:
+            try:
+                coordinator = await client.coordinator_lookup(kind, transactional_id)
+                break
+            except errors.GroupCoordinatorNotAvailableError:  # so is that of transactions called, too
+                await asyncio.sleep(_RETRY_S)  # until the time for the whole call is over
+        return await client.send(coordinator, request)
 
     def _asked(self, ask: Callable[[Any], Awaitable[_Result]]) -> _Result:
         """What `ask` gives, of a client that is connected for it."""

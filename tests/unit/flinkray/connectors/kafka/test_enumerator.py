@@ -9,15 +9,40 @@ import pytest
 
 pytest.importorskip("confluent_kafka")
 
+import confluent_kafka
+
 from flinkray import KafkaSource
+from flinkray.connectors.fetcher import AWAY_S
+from flinkray.connectors.kafka import enumerator as module
+from flinkray.connectors.kafka.clients import KafkaError
 from flinkray.connectors.kafka.enumerator import KafkaEnumerator, KafkaSplit
+
+LEADER_NOT_AVAILABLE, UNKNOWN_TOPIC, NOT_ALLOWED = 5, 3, 29
 
 
 class Brokers:
-    """A topic of two partitions with five messages each."""
+    """A topic of two partitions with five messages each.
+
+    Args:
+        first: what is answered before that to the question for topics: the code of the topic's error, None where the
+            topic is not listed, "away" where nobody answers.
+    """
+
+    def __init__(self, *first: int | str | None) -> None:
+        self.first = list(first)
 
     def list_topics(self, **_: Any) -> Any:
-        return SimpleNamespace(topics={"orders": SimpleNamespace(error=None, partitions={0: None, 1: None})})
+        found = SimpleNamespace(error=None, partitions={0: None, 1: None})
+        if self.first:
+            said = self.first.pop(0)
+            if said is None:
+                return SimpleNamespace(topics={})
+            if said == "away":
+                raise confluent_kafka.KafkaException(confluent_kafka.KafkaError(confluent_kafka.KafkaError._TRANSPORT))
+            found = SimpleNamespace(error=confluent_kafka.KafkaError(said), partitions={})
+        return SimpleNamespace(topics={"orders": found})
+
+    def poll(self, _: float) -> None: ...
 
     def get_watermark_offsets(self, *_: Any, **__: Any) -> tuple[int, int]:
         return 0, 5
@@ -31,6 +56,14 @@ class Readers:
     def __init__(self) -> None:
         self.registered_readers: frozenset[int] = frozenset()
         self.heard: list[tuple[int, Any]] = []
+        self.now = 0
+        self.later: list[tuple[int, Any]] = []
+
+    def now_ms(self) -> int:
+        return self.now
+
+    def call_later(self, delay_ms: int, callback: Any) -> None:
+        self.later.append((delay_ms, callback))
 
     def assign_splits(self, splits: Any, subtask: int) -> None:
         self.heard += [(subtask, split) for split in splits]
@@ -57,3 +90,50 @@ def test_a_reader_that_starts_again_hears_again_that_there_are_no_more_splits() 
     assert sorted(subtask for subtask, word in heard if word == "no more") == [0, 1]
     enumerator.add_reader(0)
     assert readers.take() == [(0, "no more")]
+
+
+@pytest.mark.parametrize("topics", [["orders"], "ord.*"])
+def test_topics_that_get_leaders_are_waited_for_and_others_are_refused_or_left_out(
+    monkeypatch: pytest.MonkeyPatch, topics: Any
+) -> None:
+    def partitions(*first: int | None) -> set[Any]:
+        brokers = Brokers(*first)
+        enumerator = KafkaEnumerator(Readers(), settings, None, lambda _: brokers)  # type: ignore[arg-type]
+        enumerator.start()
+        assert not brokers.first
+        return set(enumerator.snapshot_state(1).known)
+
+    monkeypatch.setattr(module, "_AGAIN_S", 0.0)
+    settings = KafkaSource("host:1", topics, stop="latest")._settings
+    both = {("orders", 0), ("orders", 1)}
+    assert partitions(LEADER_NOT_AVAILABLE, LEADER_NOT_AVAILABLE) == both
+    with pytest.raises(KafkaError, match=r"topic 'orders' cannot be read at host:1: .*the user may not use the topic"):
+        partitions(NOT_ALLOWED)
+    if isinstance(topics, str):
+        assert partitions(None) == partitions(UNKNOWN_TOPIC) == set()
+        return
+    assert partitions(None, UNKNOWN_TOPIC) == both
+    monkeypatch.setattr(module, "_APPEARS_S", 0.0)
+    for said in (None, UNKNOWN_TOPIC):
+        with pytest.raises(KafkaError, match="topic 'orders' is not there, or may not be read, at host:1"):
+            partitions(said)
+
+
+def test_brokers_that_are_away_when_new_partitions_are_looked_for_are_asked_again() -> None:
+    readers: Any = Readers()
+    brokers = Brokers()
+    settings = KafkaSource("host:1", ["orders"], discovery_interval="1 min")._settings
+    enumerator = KafkaEnumerator(readers, settings, None, lambda _: brokers)
+    enumerator.start()
+
+    def look(answer: str | None, after_ms: int) -> int:
+        (_, callback) = readers.later.pop()
+        readers.now += after_ms
+        brokers.first = [answer] if answer else []
+        callback()
+        return int(readers.later[-1][0])
+
+    answers = ("away", "away", None, "away")
+    assert [look(each, 1_000) for each in answers] == [10_000, 10_000, 60_000, 10_000]
+    with pytest.raises(KafkaError, match="cannot ask for the topics of host:1"):
+        look("away", int(AWAY_S * 1_000))

@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
+pytest.importorskip("aiokafka")
+
+import aiokafka.errors
+
 from flinkray import CommitRequest, DeliveryGuarantee, InvalidProgramError, KafkaSink
+from flinkray.connectors.kafka.clients import KafkaError
+from flinkray.connectors.kafka.transactions import coordinators
 from flinkray.connectors.kafka.transactions.committer import KafkaCommitter
 from flinkray.connectors.kafka.transactions.coordinators import (
     Ending,
@@ -63,6 +73,47 @@ def test_a_commit_is_done_put_off_or_given_up_as_the_brokers_say() -> None:
     KafkaCommitter(Answers(Ending.ENDED, Ending.LATER, Ending.FORGOTTEN)).commit(requests)
     assert [request.outcome.value for request in requests] == ["committed", "retry later", "given up"]
     assert "transaction 't1' cannot be committed now: so it is" in requests[1].reason
+
+
+LOADING, UNAVAILABLE, SPREADING = 14, 15, 51
+
+
+class Coordinator(TransactionCoordinators):
+    """Gives these codes, one for each question; connects to nobody."""
+
+    def __init__(self, *codes: int) -> None:
+        super().__init__("host:1", {})
+        self.codes = list(codes)
+        self.cluster = SimpleNamespace(brokers=lambda: [SimpleNamespace(nodeId=1)])
+
+    def _asked(self, ask: Any) -> Any:
+        return asyncio.run(ask(self))
+
+    async def coordinator_lookup(self, *_: Any) -> int:
+        if self.codes[0] == UNAVAILABLE:
+            raise aiokafka.errors.for_code(self.codes.pop(0))
+        return 1
+
+    async def send(self, *_: Any) -> Any:
+        return SimpleNamespace(error_code=self.codes.pop(0), transaction_states=[("t", 1, "Ongoing")])
+
+
+def test_a_commit_is_over_when_all_partitions_have_heard_of_it() -> None:
+    """Else who reads what is committed, right after it, reads nothing."""
+    ended = Coordinator(0, 0, SPREADING, SPREADING, 0, 0)
+    transactions = [KafkaTransaction(f"t{number}", 1, 0) for number in range(2)]
+    assert ended.commit(transactions) == [(Ending.ENDED, "")] * 2
+    assert not ended.codes
+    before = Coordinator(SPREADING)  # the end of the one before: to be tried later
+    assert before.commit(transactions[:1])[0][0] is Ending.LATER
+
+
+def test_a_coordinator_that_is_loading_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(coordinators, "_RETRY_S", 0.0)
+    assert Coordinator(LOADING, LOADING, 0).open_ids() == ["t"]
+    Coordinator(UNAVAILABLE, LOADING, SPREADING, 0).abort(["t"])
+    with pytest.raises(KafkaError, match="lists no transactions"):
+        Coordinator(53).open_ids()
 
 
 def test_brokers_that_do_not_answer_put_a_commit_off() -> None:
