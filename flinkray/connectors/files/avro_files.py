@@ -28,36 +28,38 @@ class AvroFiles(FileFormat):
 
     def schema(self, system: fs.FileSystem, path: str) -> pa.Schema:
         with system.open_input_file(path) as stream:
-            return arrow_schema(_blocks(stream).writer_schema)
+            return arrow_schema(blocks_of(stream).writer_schema)
 
     def splits(self, system: fs.FileSystem, path: str, size: int) -> list[tuple[int, int | None]]:
         return [(0, None)] if size else []
 
     def read(self, split: FileSplit, schema: pa.Schema, batch_rows: int) -> Iterator[tuple[pa.RecordBatch, FileSplit]]:
         with split.filesystem.open_input_file(split.path) as stream:
-            blocks = _blocks(stream)
+            blocks = blocks_of(stream)
             found = arrow_schema(blocks.writer_schema)
             read = pa.schema([found.field(name) for name in present(found.names, schema)])
-            yield from _batches(blocks, read, split, batch_rows)
+            for records, left in record_lists(blocks, split, batch_rows):
+                yield pa.RecordBatch.from_arrays([_column(records, field) for field in read], schema=read), left
 
 
-def _blocks(stream: pa.NativeFile) -> Any:
+def blocks_of(stream: pa.NativeFile, schema: Any = None) -> Any:
     """The blocks of a file, whose records are decoded when they are asked for.
 
+    Args:
+        schema: of the records that are made of those in the file, by Avro's rules of resolution; None: the file's.
     Raises:
         ValueError: it is no Avro file.
     """
     package = import_package("fastavro", "reading Avro files")
     try:
-        return package.block_reader(io.BufferedReader(stream, _BUFFER_BYTES))
+        return package.block_reader(io.BufferedReader(stream, _BUFFER_BYTES), schema)
     except READ_ERRORS as error:
         raise ValueError(f"it does not begin as Avro files do: {error}") from error
 
 
-def _batches(
-    blocks: Any, schema: pa.Schema, split: FileSplit, batch_rows: int
-) -> Iterator[tuple[pa.RecordBatch, FileSplit]]:
-    """The rows behind those that were read before. Blocks of such alone are not decoded."""
+def record_lists(blocks: Any, split: FileSplit, batch_rows: int) -> Iterator[tuple[list[dict[str, Any]], FileSplit]]:
+    """The records behind those that were read before, each list with the split as it is after it. Blocks that were read
+    are not decoded."""
     records = _records_from(blocks, split.row)
     while True:
         try:
@@ -67,7 +69,7 @@ def _batches(
         if not some:
             return
         split = replace(split, row=split.row + len(some))
-        yield pa.RecordBatch.from_arrays([_column(some, field) for field in schema], schema=schema), split
+        yield some, split
 
 
 def _records_from(blocks: Any, skip: int) -> Iterator[dict[str, Any]]:

@@ -8,6 +8,8 @@ from typing import Any
 
 import pyarrow as pa
 
+ENCODED_BY = b"avro.schema"
+"""Of a schema's metadata: the Avro schema, as JSON, of records that are encoded in the only column."""
 _PRIMITIVES: dict[str, pa.DataType] = {
     "null": pa.null(),
     "boolean": pa.bool_(),

@@ -104,11 +104,13 @@ class BulkWriterFactory:
     Args:
         schema: what rows are brought to; None: files have the rows' own types.
         lines: makes lines of text of them, where the format is text.
+        records: makes of batches what the files hold, in place of the other two; called with the operator's name.
     """
 
     format: str
     schema: pa.Schema | None = None
     lines: Callable[[Batch], Batch] | None = None
+    records: Callable[[Batch, str], Batch] | None = None
 
 
 class Encoder:

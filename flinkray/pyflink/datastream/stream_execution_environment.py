@@ -86,8 +86,12 @@ class StreamExecutionEnvironment(environment.StreamExecutionEnvironment):
         stream = self.from_source(source, watermark_strategy or WatermarkStrategy.no_watermarks(), source_name)
         return stream.set_parallelism(1)
 
-    def create_input(self, input_format: object, type_info: Any = None) -> NoReturn:
-        raise InvalidProgramError(f"create_input: {_NO_JAVA}; FileSource reads files")
+    def create_input(self, input_format: object, type_info: Any = None) -> DataStream:
+        """Takes an AvroInputFormat, and none of Java's."""
+        if not isinstance(input_format, StandsForSource):
+            raise InvalidProgramError(f"create_input: {_NO_JAVA}; FileSource reads files")
+        source, strategy = input_format.to_source(), WatermarkStrategy.no_watermarks()
+        return self.from_source(source, strategy, "Custom File Source", type_info)
 
     # -- running
 

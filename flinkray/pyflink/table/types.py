@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Self
 
 from flinkray.pyflink.common.typeinfo import ArrowTypeInfo, TypeInformation, Types
 from flinkray.tables.api import data_types
@@ -40,6 +40,10 @@ class DataType(TypeInformation):
 
     def nullable(self) -> DataType:
         return DataType(self.logical_type.as_nullable())
+
+    def bridged_to(self, conversion_cls: str) -> Self:
+        """Taken for PyFlink's programs, as is: the class is one of Java's."""
+        return self
 
 
 class RowType(DataType):

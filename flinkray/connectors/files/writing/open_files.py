@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import io
+import json
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,7 +21,7 @@ from flinkray.batches.sizes import data_bytes
 from flinkray.batches.value_columns import to_values
 from flinkray.connectors.files.row_groups import DICTIONARY_BYTES, RowGroups
 from flinkray.connectors.files.writing.commits import FileCommittable
-from flinkray.connectors.formats.avro_types import avro_schema
+from flinkray.connectors.formats.avro_types import ENCODED_BY, avro_schema
 from flinkray.connectors.formats.csv import CsvFormat
 from flinkray.connectors.formats.json import JsonFormat
 from flinkray.connectors.formats.json_lines import to_json_lines
@@ -180,14 +183,29 @@ class _OrcFile(OpenFile):
         super().abandon()
 
 
+@dataclass(frozen=True)
+class _AvroBlock:
+    """What fastavro writes as one block."""
+
+    num_records: int
+    bytes_: io.BytesIO
+
+
 class _AvroFile(OpenFile):
-    """Writes blocks of records."""
+    """Writes blocks of records: of columns, or such as are encoded already."""
 
     def _start(self) -> None:
         package = import_package("fastavro", "writing Avro files")
-        self._writer = package.write.Writer(self._stream, avro_schema(self.schema), "deflate")
+        given = (self.schema.metadata or {}).get(ENCODED_BY)
+        self._is_encoded = given is not None
+        schema = avro_schema(self.schema) if given is None else json.loads(given)
+        self._writer = package.write.Writer(self._stream, schema, "deflate")
 
     def write(self, batch: pa.RecordBatch) -> None:
+        if self._is_encoded:
+            records = batch.column(0).to_pylist()
+            self._writer.write_block(_AvroBlock(len(records), io.BytesIO(b"".join(records))))
+            return
         names = batch.schema.names
         for values in zip(*map(to_values, batch.columns), strict=True):
             self._writer.write(dict(zip(names, values, strict=True)))

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from flinkray.batches.batch import Batch
 from flinkray.connectors.files.paths import PathLike
@@ -285,7 +286,13 @@ class _BulkFormatBuilder(_Builder):
         return self
 
     def enable_compact(self, strategy: FileCompactStrategy, compactor: FileCompactor) -> _BulkFormatBuilder:
-        """As for row formats."""
+        """As for row formats.
+
+        Raises:
+            InvalidProgramError: of files of Avro, whose records would be made columns, and get another schema.
+        """
+        if compactor.merges and self._writer_factory.format == "avro":
+            raise InvalidProgramError("files of Avro records are not put together; leave out enable_compact")
         self._compaction = strategy.compaction if compactor.merges else None
         return self
 
@@ -295,7 +302,7 @@ class _BulkFormatBuilder(_Builder):
 
     def build(self) -> BucketedSink:
         factory = self._writer_factory
-        convert = _as_it_is if factory.schema is None else partial(_converted, factory)
+        convert = factory.records or (_as_it_is if factory.schema is None else partial(_converted, factory))
         return self._sink(factory.format, convert, None)
 
 
@@ -347,14 +354,22 @@ def _converted(factory: BulkWriterFactory, batch: Batch, operator: str) -> Batch
 
 
 def _cast(schema: pa.Schema, batch: Batch, operator: str) -> Batch:
-    """The batch with the columns of `schema`, in its order and types."""
+    """The batch with the columns of `schema`, in its order and types; decimals are rounded, as Flink rounds them."""
     try:
-        return batch.with_data(batch.data.select(schema.names).cast(schema), batch.kind)
+        columns = [_rounded(batch.data.column(field.name), field.type) for field in schema]
+        return batch.with_data(pa.RecordBatch.from_arrays(columns, names=schema.names).cast(schema), batch.kind)
     except (pa.ArrowException, KeyError) as error:
         raise TypeMismatchError(
             f"{operator_label(operator)}: rows of {_columns(batch.data.schema)} do not fit the files' columns "
             f"{_columns(schema)}: {error}"
         ) from error
+
+
+def _rounded(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Decimals with no more digits after the point than `kind` has."""
+    if not (pa.types.is_decimal(kind) and pa.types.is_decimal(column.type) and kind.scale < column.type.scale):
+        return column
+    return pc.round(column, kind.scale, "half_towards_infinity")
 
 
 def _columns(schema: pa.Schema) -> str:

@@ -1,25 +1,60 @@
-"""`pyflink.datastream.formats.avro`: rows as Avro records in bytes, by their fields' places."""
+"""`pyflink.datastream.formats.avro`: records of files as dicts, and rows as records in bytes, by the fields' places."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
 
 from flinkray.connectors.formats.avro import AvroFormat
+from flinkray.connectors.source import Source
 from flinkray.errors import InvalidProgramError
-from flinkray.pyflink.common.serialization import DeserializationSchema, SerializationSchema
-from flinkray.pyflink.unavailable import unavailable
+from flinkray.pyflink.common.serialization import BulkWriterFactory, DeserializationSchema, SerializationSchema
+from flinkray.pyflink.datastream.connector_functions import StandsForSource
+from flinkray.pyflink.datastream.formats.avro_records import (
+    AvroRecordFiles,
+    AvroSchema,
+    GenericRecordAvroTypeInfo,
+    RecordSource,
+    encoded,
+)
 from flinkray.types.rows import Row
 
-__all__ = ["AvroRowDeserializationSchema", "AvroRowSerializationSchema"]
+__all__ = [
+    "AvroBulkWriters",
+    "AvroInputFormat",
+    "AvroRowDeserializationSchema",
+    "AvroRowSerializationSchema",
+    "AvroSchema",
+    "GenericRecordAvroTypeInfo",
+]
 
-__getattr__ = unavailable(
-    __name__,
-    "AvroSchema GenericRecordAvroTypeInfo AvroInputFormat AvroBulkWriters",
-    "records are rows here, and files of them are read and written with flinkray.FileSource and flinkray.FileSink, "
-    "format='avro'",
-)
+
+class AvroInputFormat(StandsForSource):
+    """For `create_input`: the records of Avro files as dicts.
+
+    Args:
+        path: of a file, or of a directory of such.
+        schema: of the records that are made of those in the files, by Avro's rules of resolution.
+    """
+
+    def __init__(self, path: str, schema: AvroSchema) -> None:
+        self._path = path
+        self._schema = schema
+
+    def get_produced_type(self) -> GenericRecordAvroTypeInfo:
+        return GenericRecordAvroTypeInfo(self._schema)
+
+    def to_source(self) -> Source:
+        return RecordSource(AvroRecordFiles(self._schema), "avro", [self._path], None)
+
+
+class AvroBulkWriters:
+    @staticmethod
+    def for_generic_record(schema: AvroSchema) -> BulkWriterFactory:
+        """Files of Avro with this schema, for dicts, or rows, that fit it."""
+        return BulkWriterFactory("avro", records=partial(encoded, schema))
 
 
 class _AvroSchema:

@@ -2,21 +2,43 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from flinkray.functions.type_hints import record_type
 from flinkray.pyflink.common.serialization import BulkWriterFactory
-from flinkray.pyflink.datastream.connectors.stream_formats import BulkFormat
-from flinkray.pyflink.unavailable import unavailable
-
-__all__ = ["ParquetBulkWriters", "ParquetColumnarRowInputFormat"]
-
-__getattr__ = unavailable(
-    __name__,
-    "AvroParquetReaders AvroParquetWriters",
-    "there is no Avro here; Parquet files have Arrow's types: ParquetBulkWriters.for_row_type() writes them, and "
-    "flinkray.FileSource reads them",
+from flinkray.pyflink.datastream.connectors.stream_formats import BulkFormat, StreamFormat
+from flinkray.pyflink.datastream.formats.avro_records import (
+    AvroSchema,
+    ParquetRecordFiles,
+    RecordSource,
+    in_columns,
 )
+
+__all__ = ["AvroParquetReaders", "AvroParquetWriters", "ParquetBulkWriters", "ParquetColumnarRowInputFormat"]
+
+
+class AvroParquetReaders:
+    @staticmethod
+    def for_generic_record(schema: AvroSchema) -> StreamFormat:
+        """Rows of Parquet files as dicts.
+
+        Raises:
+            InvalidProgramError: a field has no type in Arrow, such as a union of several.
+        """
+        format = ParquetRecordFiles(schema.columns())
+        return StreamFormat("parquet", source=partial(RecordSource, format, "parquet"))
+
+
+class AvroParquetWriters:
+    @staticmethod
+    def for_generic_record(schema: AvroSchema) -> BulkWriterFactory:
+        """Parquet files with the fields of an Avro schema, for dicts, or rows, that fit it.
+
+        Raises:
+            InvalidProgramError: a field has no type in Arrow, such as a union of several.
+        """
+        return BulkWriterFactory("parquet", records=partial(in_columns, schema.columns()))
 
 
 class ParquetBulkWriters:

@@ -6,6 +6,7 @@ import datetime
 import pickle
 import random
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ from flinkray.pyflink.datastream.connectors.file_system import (
 from flinkray.pyflink.datastream.formats.csv import CsvBulkWriters
 from flinkray.pyflink.datastream.formats.orc import OrcBulkWriters
 from flinkray.pyflink.datastream.formats.parquet import ParquetBulkWriters
+from flinkray.pyflink.table import DataTypes
 from tests.support.api import FakeSubtaskContext, batch_of
 from tests.support.commits import requests_of
 
@@ -203,6 +205,20 @@ def test_bulk_formats_write_columns_of_the_types_that_are_declared(
     ):
         with pytest.raises(TypeMismatchError, match=message):
             writer.write(batch_of(row))
+
+
+def test_bulk_formats_round_decimals_to_the_digits_that_files_have(tmp_path: Path) -> None:
+    number = DataTypes.DECIMAL(2, 0).bridged_to("java.math.BigDecimal")
+    sink = FileSink.for_bulk_format(
+        tmp_path, ParquetBulkWriters.for_row_type(DataTypes.ROW([DataTypes.FIELD("n", number)]))
+    ).build()
+    writer = sink.create_writer(FakeSubtaskContext())
+    writer.write(batch_of(*[Row(n=Decimal(text)) for text in ("1.50", "-2.50", "0.49", "98.51")]))
+    with pytest.raises(TypeMismatchError, match="do not fit the files' columns n: decimal128"):
+        writer.write(batch_of(Row(n=Decimal("99.5"))))
+    commit(sink, writer)
+    (file,) = tmp_path.rglob("part-*")
+    assert pq.read_table(file)["n"].to_pylist() == [2, -3, 0, 99]
 
 
 def test_bulk_formats_write_rows_as_they_are_where_nothing_is_declared(tmp_path: Path) -> None:

@@ -317,7 +317,6 @@ def test_tuples_and_rows_mix_where_columns_are_declared() -> None:
     [
         ("datastream.connectors.jdbc", "JdbcSink", "in a Sink of your own"),
         ("datastream.connectors.elasticsearch", "Elasticsearch7SinkBuilder", "Elasticsearch's Python client"),
-        ("datastream.formats.avro", "AvroSchema", "flinkray.FileSink"),
         ("datastream", "CustomStateBackend", "HashMapStateBackend"),
         ("common", "AssignerWithPeriodicWatermarksWrapper", "WatermarkStrategy.for_generator"),
         ("table", "ModuleEntry", "docs/limitations.md"),
