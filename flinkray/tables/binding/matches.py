@@ -39,7 +39,13 @@ from flinkray.tables.syntax.names import Path
 from flinkray.tables.syntax.nodes import Node
 from flinkray.tables.types.logical import TIMESTAMP_LTZ, LogicalType, TimeAttribute, TimestampType, TypeRoot
 
-_AGGREGATES = frozenset({"COUNT", "SUM", "AVG", "MIN", "MAX"})
+_NEVER_NULL = frozenset({"COUNT", "COLLECT"})
+_AGGREGATES = (
+    _NEVER_NULL
+    | frozenset({"SUM", "AVG", "MIN", "MAX", "FIRST_VALUE", "LAST_VALUE"})
+    | frozenset({"ARRAY_AGG", "LISTAGG", "PERCENTILE"})
+    | frozenset({"STDDEV_POP", "STDDEV_SAMP", "STDDEV", "VAR_POP", "VAR_SAMP", "VARIANCE"})
+)
 _PROCTIME = TIMESTAMP_LTZ(3).not_null().as_attribute(TimeAttribute.PROCTIME)
 
 
@@ -301,8 +307,9 @@ class MatchBinder(ExpressionBinder):
         found = resolved(node, name, bound, self.context)
         cast = tuple(cast_to(each, kind) for each, kind in zip(bound, found.argument_types, strict=True))
         kind = plain(found.result_type)
-        kind = kind if name == "COUNT" else kind.as_nullable()
-        return _Read(kind, "AGGREGATE", variable, call=AggregateCall(found.name, cast, kind))
+        kind = kind if name in _NEVER_NULL else kind.as_nullable()
+        call = AggregateCall(found.name, cast, kind, ignore_nulls=node.ignore_nulls)
+        return _Read(kind, "AGGREGATE", variable, call=call)
 
 
 def _is_greedy(part: syntax.Pattern) -> bool:

@@ -28,6 +28,8 @@ from flinkray.tables.types.logical import (
     TypeRoot,
 )
 
+OF_ALL_VALUES = frozenset(["ARRAY_AGG", "COLLECT", "JSON_ARRAYAGG", "JSON_OBJECTAGG", "LISTAGG", "PERCENTILE"])
+"""Aggregates of which all values are kept, whatever comes."""
 _SHARE = Parameter("a number from 0 to 1, or an array of such", AS_DOUBLE.roots | {TypeRoot.ARRAY})
 
 
@@ -50,7 +52,12 @@ def _array(call: TypedCall) -> LogicalType:
 
 
 def _percentile(call: TypedCall) -> LogicalType:
-    return ARRAY(DOUBLE) if call.types[1].root is TypeRoot.ARRAY else DOUBLE
+    share = call.arguments[1]
+    if share.type.root is TypeRoot.ARRAY:
+        return ARRAY(DOUBLE)
+    if not share.is_literal or share.literal is None or not 0 <= share.literal <= 1:
+        raise ValueError("its share is a number from 0 to 1 as it stands, or an array of such")
+    return DOUBLE
 
 
 def _neighbour(call: TypedCall) -> LogicalType:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
+from flinkray.tables.functions.aggregates import OF_ALL_VALUES
 from flinkray.tables.lowering.contract import Lowering, Unexecutable
 from flinkray.tables.plans.explain import aggregate_text
 from flinkray.tables.plans.expressions import AggregateCall, BoundExpression, Call, Column, Constant, equal
@@ -19,7 +20,6 @@ from flinkray.types.changelogs import Changes
 
 logger = logging.getLogger(__name__)
 
-_KEEP_ALL_VALUES = frozenset(["ARRAY_AGG", "COLLECT", "JSON_ARRAYAGG", "JSON_OBJECTAGG", "LISTAGG"])
 _KEEP_ALL_TO_TAKE_BACK = frozenset(["FIRST_VALUE", "LAST_VALUE", "MAX", "MIN"])
 _SPREADS = frozenset(["STDDEV_POP", "STDDEV_SAMP", "VAR_POP", "VAR_SAMP"])
 _MERGED = frozenset(["AVG", "COUNT", "SUM"]) | _SPREADS
@@ -27,7 +27,7 @@ _MERGED = frozenset(["AVG", "COUNT", "SUM"]) | _SPREADS
 _EXECUTABLE = (
     frozenset(["APPROX_COUNT_DISTINCT", "AVG", "COUNT", "GROUPING", "SINGLE_VALUE", "SUM"])
     | _SPREADS
-    | _KEEP_ALL_VALUES
+    | OF_ALL_VALUES
     | _KEEP_ALL_TO_TAKE_BACK
 )
 
@@ -132,7 +132,7 @@ def call_text(call: AggregateCall, names: Sequence[str], functions: Functions) -
 
 def _warn_of_growth(plan: Aggregate, description: str, is_insert_only: bool) -> None:
     names = plan.input.row_type.names
-    keep_all = _KEEP_ALL_VALUES if is_insert_only else _KEEP_ALL_VALUES | _KEEP_ALL_TO_TAKE_BACK
+    keep_all = OF_ALL_VALUES if is_insert_only else OF_ALL_VALUES | _KEEP_ALL_TO_TAKE_BACK
     found = [aggregate_text(call, names) for call in plan.calls if call.distinct or call.function in keep_all]
     if found:
         logger.warning(

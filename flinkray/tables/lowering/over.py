@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
+from flinkray.tables.functions.aggregates import OF_ALL_VALUES
 from flinkray.tables.lowering.contract import Lowering, Unexecutable
 from flinkray.tables.lowering.ranks import check_order, is_proctime
 from flinkray.tables.plans.explain import node_text
@@ -78,11 +79,13 @@ def _one_window(plan: Window, lowering: Lowering, before: bool) -> Transformatio
 
 def _warn_of_growth(plan: Window) -> None:
     for call in plan.calls:
-        if call.distinct and call.frame is not None and call.frame.start.offset is None:
+        is_of_values = call.function in OF_ALL_VALUES
+        if (call.distinct or is_of_values) and call.frame is not None and call.frame.start.offset is None:
             logger.warning(
-                "%s(DISTINCT) over all rows of a key so far keeps all values it has seen for as long as the job runs; "
+                "%s over all rows of a key so far keeps all %s for as long as the job runs; "
                 "give state a time to live, table.exec.state.ttl, or the frame a beginning",
-                call.function,
+                call.function if is_of_values else f"{call.function}(DISTINCT)",
+                "these rows" if is_of_values else "values it has seen",
             )
 
 
@@ -114,6 +117,8 @@ def _check(
 
 def _check_call(call: WindowCall, plan: Window) -> None:
     name = call.function
+    if name in OF_ALL_VALUES:
+        return
     if name not in _AGGREGATES | _RUNNING | _OF_WHOLE_KEYS:
         raise Unexecutable(plan, f"{name} has no operator yet that computes it over a window")
     if call.filter is not None and name not in _AGGREGATES:
@@ -161,7 +166,7 @@ def _with_columns(plan: Window) -> Plan:
 
     calls = tuple(
         replace(
-            call,
+            _exact(call),
             arguments=columns(call.arguments),
             filter=None if call.filter is None else column(call.filter),
             partition_by=tuple(each for each in columns(call.partition_by) if isinstance(each, Column)),
@@ -178,6 +183,11 @@ def _with_columns(plan: Window) -> Plan:
     window = Window(below, calls, plan.names)
     results = [Column(call.type, width + len(found) + place) for place, call in enumerate(calls)]
     return Project(window, (*own, *results), tuple(plan.row_type.names))
+
+
+def _exact(call: WindowCall) -> WindowCall:
+    is_approximate = call.function == "APPROX_COUNT_DISTINCT"
+    return replace(call, function="COUNT", distinct=True) if is_approximate else call
 
 
 def _one_after_another(plan: Window, groups: list[list[int]]) -> Plan:

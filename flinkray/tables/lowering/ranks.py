@@ -12,13 +12,22 @@ from flinkray.tables.plans.nodes import Deduplicate, Limit, Rank, Scan, Sort
 from flinkray.tables.plans.rules.ranks import UNBOUNDED
 from flinkray.tables.plans.tables import Table
 from flinkray.tables.plans.window_columns import is_window_rank
-from flinkray.tables.types.logical import BIGINT, LogicalType, RowField, RowType, TimeAttribute, TimestampType, TypeRoot
+from flinkray.tables.types.logical import (
+    BIGINT,
+    CollectionType,
+    LogicalType,
+    RowField,
+    RowType,
+    TimeAttribute,
+    TimestampType,
+    TypeRoot,
+)
 from flinkray.transformations.operator_factories import CalcFactory
 from flinkray.transformations.table_factories import DeduplicateFactory, NormalizeFactory, RankFactory, SortFactory
 from flinkray.transformations.transformation import PhysicalTransformation, Transformation
 from flinkray.types.keys import ColumnKey
 
-_WITHOUT_ORDER = frozenset({TypeRoot.ARRAY, TypeRoot.MULTISET, TypeRoot.MAP, TypeRoot.ROW, TypeRoot.RAW})
+_WITHOUT_ORDER = frozenset({TypeRoot.MULTISET, TypeRoot.MAP, TypeRoot.RAW})
 
 
 def deduplicated(plan: Deduplicate, lowering: Lowering, before: bool) -> Transformation:
@@ -153,8 +162,16 @@ def check_order(plan: Plan, order: Sequence[SortKey]) -> None:
     """
     rows = plan.inputs[0].row_type
     for key in order:
-        if rows.types[key.index].root in _WITHOUT_ORDER:
+        if not _has_order(rows.types[key.index]):
             raise Unexecutable(plan, f"values of {rows.types[key.index]} are not ordered; order by a part of them")
+
+
+def _has_order(kind: LogicalType) -> bool:
+    if isinstance(kind, RowType):
+        return all(map(_has_order, kind.types))
+    if isinstance(kind, CollectionType) and kind.root is TypeRoot.ARRAY:
+        return _has_order(kind.element)
+    return kind.root not in _WITHOUT_ORDER
 
 
 def _ranked(

@@ -17,7 +17,8 @@ _PATTERN = re.compile(
     |(?P<string>'(?:[^']|'')*')
     |(?P<binary>[xX]'(?P<digits>[^']*)')
     |(?P<unicode>[uU]&'(?P<escaped>(?:[^']|'')*)')
-    |(?P<national>[nN]'(?P<text>(?:[^']|'')*)')
+    |(?P<national>(?:[nN]|_(?P<charset>[a-zA-Z][\w.:-]*))'(?P<text>(?:[^']|'')*)')
+    |(?P<escapes>[eE]'(?P<escaping>(?:[^'\\]|''|\\(?s:.))*)')
     |(?P<number>(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?)
     |(?P<word>(?:[^\W\d]|\$)[\w$]*)
     |(?P<quoted>`(?:[^`]|``)+`)
@@ -25,6 +26,13 @@ _PATTERN = re.compile(
     """,
     re.VERBOSE,
 )
+
+
+_CHARSETS = frozenset(["ASCII", "USASCII", "ISO88591", "LATIN1", "UTF16", "UTF16BE", "UTF16LE", "UTF8"])
+_ESCAPE = re.compile(
+    r"\\(x[0-9a-fA-F]{1,2}|u[0-9a-fA-F]{4}|U(?:000[0-9a-fA-F]|0010)[0-9a-fA-F]{4}|[0-7]{1,3}|.)", re.DOTALL
+)
+_CONTROLS = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 
 
 class Token(Struct, frozen=True):
@@ -71,14 +79,27 @@ def _token(sql: str, match: re.Match[str]) -> Token | None:
     if match["string"] is not None:
         return Token(STRING, match[0][1:-1].replace("''", "'"), "", span)
     if match["national"] is not None:
+        charset = match["charset"]
+        if charset is not None and charset.upper().replace("-", "") not in _CHARSETS:
+            raise SqlParserError(f"the character set {charset!r} is not known", sql, span.start, span.end)
         return Token(STRING, match["text"].replace("''", "'"), "", span)
     if match["unicode"] is not None:
         return Token(STRING, match["escaped"].replace("''", "'"), "U&", span)
+    if match["escapes"] is not None:
+        return Token(STRING, _ESCAPE.sub(_unescaped, match["escaping"].replace("''", "'")), "", span)
     if match["binary"] is not None:
         if re.fullmatch(r"(?:[0-9a-fA-F]{2})*", match["digits"]) is None:
             raise SqlParserError("a binary string has hexadecimal digits, two for each byte", sql, span.start, span.end)
         return Token(BINARY, match["digits"], "", span)
     return None
+
+
+def _unescaped(escape: re.Match[str]) -> str:
+    """What an escape of `E'...'` stands for."""
+    written = escape[1]
+    if written[0] in "xuU" and len(written) > 1:
+        return chr(int(written[1:], 16))
+    return chr(int(written, 8)) if written.isdigit() else _CONTROLS.get(written, written)
 
 
 def _no_token(sql: str, place: int) -> SqlParserError:

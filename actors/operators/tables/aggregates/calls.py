@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from actors.keys.index import Ids
 from actors.operators.aggregates.value_rules import is_fixed_width
 from actors.operators.calc.values.decimals import divide
-from actors.operators.tables.aggregates.lists import LIST_RESULTS, collected
+from actors.operators.tables.aggregates.lists import LIST_RESULTS, collected, percentiles
 from actors.operators.tables.aggregates.states.arguments import Source
 from actors.operators.tables.aggregates.states.extremes import (
     Extremes,
@@ -77,6 +77,9 @@ def result_of(call: AggregateCall, states: States) -> Result:
         case "COLLECT":
             sets = states.state(source, "values with counts", lambda: ValueSets(source.types))
             return lambda groups: collected(groups, sets, call)
+        case "PERCENTILE":
+            sets = states.state(source, "values with counts", lambda: ValueSets(source.types))
+            return lambda groups: percentiles(groups, sets)
     if call.function in SPREADS:
         return _spread(call, source, states)
     lists = states.state(source, "values in order", lambda: ValueLists(source.types))

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import lru_cache
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -114,6 +115,47 @@ def collected(groups: Ids, sets: ValueSets, call: AggregateCall) -> pa.Array:
     offsets = from_numpy(_offsets(places, len(groups)))
     counts = from_numpy(sets.counts(numbers).astype(np.int32))
     return pa.MapArray.from_arrays(offsets, values, counts).cast(to_arrow(call.type))
+
+
+def percentiles(groups: Ids, sets: ValueSets) -> pa.Array:
+    """Between the two values of each group that are nearest to a share of its rows, in doubles: of its first share, or
+    list of shares. A value counts as often as it is there, times its frequency, where it has one."""
+    places, numbers = sets.of_groups(groups)
+    columns, counts = sets.take(numbers).columns, sets.counts(numbers)
+    if len(columns) > 2:
+        counts = counts * np.maximum(as_numpy(columns[2].cast(pa.int64()).fill_null(0)), 0)
+    values = as_numpy(columns[0].cast(pa.float64(), safe=False))
+    order = np.lexsort((values, places))
+    values = np.append(values[order], np.nan)
+    ends = np.concatenate([[0], np.cumsum(counts[order])])
+    firsts = np.searchsorted(places, np.arange(len(groups) + 1))
+    begins, totals = ends[firsts[:-1]], np.diff(ends[firsts])
+    shares = columns[1].take(from_numpy(np.where(totals > 0, firsts[:-1], 0), is_null=totals == 0))
+    wanted, lengths = _shares(shares)
+    of = np.repeat(np.arange(len(groups)), lengths)
+    places_of = wanted * (totals[of] - 1) + 1
+    below, above = np.floor(places_of), np.ceil(places_of)
+    low, high = (np.searchsorted(ends, begins[of] + each) - 1 for each in (below, above))
+    with np.errstate(invalid="ignore"):
+        between = (above - places_of) * values[low] + (places_of - below) * values[high]
+    found = from_numpy(np.where(low == high, values[low], between), is_null=totals[of] == 0)
+    if not pa.types.is_list(shares.type):
+        return found
+    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+    return pa.ListArray.from_arrays(from_numpy(offsets, is_null=np.append(lengths == 0, False)), found)
+
+
+def _shares(column: pa.Array) -> tuple[npt.NDArray[np.float64], Ids]:
+    """All shares, and how many each group has."""
+    lengths: Ids = np.ones(len(column), np.int64)
+    if pa.types.is_list(column.type):
+        lengths = as_numpy(pc.list_value_length(column).fill_null(0)).astype(np.int64)
+        column = column.flatten()
+    found: npt.NDArray[np.float64] = as_numpy(column.cast(pa.float64(), safe=False).fill_null(0))
+    wrong = found[~((found >= 0) & (found <= 1))]
+    if len(wrong):
+        raise RecordError(f"PERCENTILE takes shares from 0 to 1, and one is {wrong[0]}")
+    return found, lengths
 
 
 LIST_RESULTS: dict[str, ListResult] = {

@@ -10,7 +10,7 @@ import pyarrow as pa
 from msgspec import Struct
 
 from actors.operators.patterns.steps import Event
-from actors.operators.tables.over.calls import argument_of, finished, parts_of
+from actors.operators.tables.over.calls import argument_of, finished, is_of_values, of_ranges, parts_of
 from actors.operators.tables.over.reductions import reduced
 from flinkray.tables.plans.expressions import Column, MatchRead, WindowCall
 from flinkray.tables.types.arrow import to_arrow
@@ -109,6 +109,8 @@ class Reads:
             place = self._places[number]
             return column_of([event.value[place] for event in events], self._types[number])
 
-        call = WindowCall(read.call.function, read.call.arguments, read.call.type)
+        call = WindowCall(read.call.function, read.call.arguments, read.call.type, ignore_nulls=read.call.ignore_nulls)
+        if is_of_values(call):
+            return of_ranges(call, column, begins, ends - begins)
         argument = argument_of(call, column, len(events))
         return finished(call, [reduced(part.how, part.of(argument), begins, ends) for part in parts_of(call)])

@@ -16,13 +16,16 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from actors.columns.ordering import Indices, differs_from_previous, order_by
-from actors.columns.ranges import pairs_of
+from actors.columns.ranges import indices_of_ranges, pairs_of
 from actors.keys.index import KeyIndex
 from actors.operators.calc.values.decimals import divide
+from actors.operators.tables.aggregates.aggregates import Aggregates
+from actors.operators.tables.aggregates.states.grouped_rows import GroupedRows
 from actors.operators.tables.over.arrangement import Arrangement
 from actors.operators.tables.over.reductions import reduced
 from flinkray.batches.numpy_arrays import from_numpy
-from flinkray.tables.plans.expressions import BoundExpression, Column, Constant, WindowCall
+from flinkray.tables.functions.aggregates import OF_ALL_VALUES
+from flinkray.tables.plans.expressions import AggregateCall, BoundExpression, Column, Constant, WindowCall
 from flinkray.tables.types.arrow import to_arrow
 from flinkray.tables.types.logical import INTEGERS, DecimalType, LogicalType
 
@@ -152,6 +155,53 @@ def distinct_parts(
     return [reduced(part.how, part.of(taken), ends - counts, ends) for part in parts_of(call)]
 
 
+def is_of_values(call: WindowCall) -> bool:
+    """Whether an aggregate is made of all values of a frame, for which nothing can stand."""
+    return call.function in OF_ALL_VALUES
+
+
+def of_values(
+    call: WindowCall, column: Callable[[int], pa.Array], arranged: Arrangement, begin: Indices, end: Indices
+) -> pa.Array:
+    """The results of an aggregate that is made of all values of a frame, for rows that are due."""
+    due = np.flatnonzero(arranged.due)
+    is_new = differs_from_previous(begin[due]) | differs_from_previous(end[due])
+    frames = due[is_new]
+    of_frame = np.zeros(len(arranged.rows), np.int64)
+    of_frame[due] = np.cumsum(is_new) - 1
+    counts = end[frames] - begin[frames]
+    parts = np.searchsorted(np.cumsum(counts), np.arange(0, max(1, counts.sum()), _MOST_PAIRS)[1:], "right")
+    found = [
+        of_ranges(call, column, begin[part], counts)
+        for part, counts in zip(np.split(frames, parts), np.split(counts, parts), strict=True)
+    ]
+    return pa.concat_arrays(found).take(from_numpy(of_frame))
+
+
+def of_ranges(call: WindowCall, column: Callable[[int], pa.Array], begins: Indices, counts: Indices) -> pa.Array:
+    """The result of an aggregate for each range of rows, which is a group of its own."""
+    read = dict.fromkeys(each.index for each in (*call.arguments, call.filter) if isinstance(each, Column))
+    places = {index: place for place, index in enumerate(read)}
+
+    def moved(expression: BoundExpression) -> BoundExpression:
+        return Column(expression.type, places[expression.index]) if isinstance(expression, Column) else expression
+
+    arguments = tuple(map(moved, call.arguments))
+    condition = None if call.filter is None else moved(call.filter)
+    aggregate = AggregateCall(
+        call.function, arguments, call.type, call.distinct, condition, ignore_nulls=call.ignore_nulls
+    )
+    rows = from_numpy(indices_of_ranges(begins, counts))
+    columns = [column(each).take(rows) for each in read] or [pa.nulls(len(rows))]
+    data = pa.RecordBatch.from_arrays(columns, names=[str(place) for place in range(len(columns))])
+    groups = np.arange(len(begins))
+    aggregates = Aggregates([aggregate], is_insert_only=True)
+    aggregates.grow(len(groups))
+    aggregates.add(data, GroupedRows(groups, np.repeat(groups, counts), None))
+    (results,) = aggregates.results(groups)
+    return results
+
+
 # -- functions of places
 
 
@@ -164,7 +214,7 @@ def carried_parts(call: WindowCall) -> tuple[Part, ...]:
     if call.function in RUNNING_RANKS:
         return (_COUNT,)
     frame = call.frame
-    if frame is None or frame.start.direction != "PRECEDING" or frame.start.offset is not None:
+    if frame is None or frame.start.direction != "PRECEDING" or frame.start.offset is not None or is_of_values(call):
         return ()
     return parts_of(call) if frame.end.direction == "CURRENT ROW" else ()
 

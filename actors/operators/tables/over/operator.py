@@ -19,6 +19,8 @@ from actors.operators.tables.over.calls import (
     carried_parts,
     distinct_parts,
     finished,
+    is_of_values,
+    of_values,
     parts_of,
     share,
     shift_of,
@@ -80,8 +82,9 @@ class OverOperator(WaitingOperator[OverFactory]):
 
     def _reach(self, call: WindowCall) -> int:
         """How many rows before the current one a call looks at."""
-        if call.function in self.functions and call.frame is not None and call.frame.start.offset is None:
-            return _FARTHEST  # of the user's aggregates nothing can stand for former rows
+        needs_rows = call.function in self.functions or is_of_values(call)
+        if needs_rows and call.frame is not None and call.frame.start.offset is None:
+            return _FARTHEST  # nothing can stand for former rows
         return _rows_back(call)
 
     def _text(self, call: WindowCall) -> str:
@@ -211,6 +214,8 @@ class _Due:
             (found,), totals = self._running([(_SUM, added)], first, (arranged.begin, ends))
             found = found.fill_null(0)
             return (pc.add(found, 1) if call.function == "RANK" else found), totals
+        if call.frame is not None and is_of_values(call):
+            return of_values(call, self.column, arranged, *arranged.frame(call.frame)), []
         argument = argument_of(call, self.column, len(arranged.rows))
         if call.function in ("LAG", "LEAD"):
             return shifted(call, argument, arranged), []

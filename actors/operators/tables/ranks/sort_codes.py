@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from actors.columns.ordering import Indices, differs_from_previous, order_by
 from actors.columns.text_words import ordered_words
-from flinkray.batches.numpy_arrays import as_numpy
+from flinkray.batches.numpy_arrays import as_numpy, from_numpy
 from flinkray.tables.plans.expressions import SortKey
 
 Codes = list[npt.NDArray[np.int64]]
@@ -32,7 +32,7 @@ def sort_codes(columns: Sequence[pa.Array], order: Sequence[SortKey]) -> Codes:
     """
     codes: Codes = []
     for column, key in zip(columns, order, strict=True):
-        values = _codes(column.fill_null(_anything(column)) if column.null_count else column)
+        values = _codes(_filled(column) if column.null_count else column)
         if column.null_count:
             is_null = as_numpy(column.is_null())
             codes.append((~is_null if key.nulls_first else is_null).astype(np.int64))
@@ -65,11 +65,12 @@ def is_less(codes: Codes, rows: Indices, others: Indices) -> npt.NDArray[np.bool
     return found
 
 
-def _anything(column: pa.Array) -> pa.Scalar:
-    """A value of the column; NULL if there is none."""
-    valid = column.is_valid()
-    place = pc.index(valid, True).as_py()
-    return column[max(place, 0)]
+def _filled(column: pa.Array) -> pa.Array:
+    """The column with one of its values in place of NULL, if there is one."""
+    place = max(pc.index(column.is_valid(), True).as_py(), 0)
+    if not pa.types.is_nested(column.type):
+        return column.fill_null(column[place])
+    return column.take(from_numpy(np.where(as_numpy(column.is_null()), place, np.arange(len(column)))))
 
 
 def _codes(column: pa.Array) -> npt.NDArray[np.int64]:
@@ -83,6 +84,8 @@ def _codes(column: pa.Array) -> npt.NDArray[np.int64]:
     if pa.types.is_temporal(kind):
         width = pa.int32() if kind.bit_width == 32 else pa.int64()
         return as_numpy(column.view(width)).astype(np.int64)
+    if pa.types.is_struct(kind) or pa.types.is_list(kind):
+        return groups_of_ties(_codes_of_parts(column)) if len(column) else np.zeros(0, np.int64)
     words = ordered_words(column)
     if words is not None:
         return words
@@ -90,6 +93,22 @@ def _codes(column: pa.Array) -> npt.NDArray[np.int64]:
     ranks = np.empty(len(encoded.dictionary), np.int64)
     ranks[as_numpy(pc.sort_indices(encoded.dictionary))] = np.arange(len(ranks))
     return ranks.take(as_numpy(encoded.indices))
+
+
+def _codes_of_parts(column: pa.Array) -> Codes:
+    """Rows and lists are ordered by their first part, then by the next one; NULL is before all values, and where a list
+    ends is before all that are longer."""
+    first = SortKey(0)
+    if pa.types.is_struct(column.type):
+        return sort_codes(column.flatten(), [first] * column.type.num_fields) or [np.zeros(len(column), np.int64)]
+    lengths = as_numpy(pc.list_value_length(column)).astype(np.int64)
+    begins = np.cumsum(lengths) - lengths
+    values = column.flatten()
+    elements = groups_of_ties(sort_codes([values], [first])) if len(values) else np.zeros(1, np.int64)
+    most = int(lengths.max(initial=0))
+    places = np.minimum(begins[:, None] + np.arange(most), len(elements) - 1)
+    found = np.where(np.arange(most) < lengths[:, None], elements[places], -1)
+    return [found[:, place] for place in range(most)] or [np.zeros(len(column), np.int64)]
 
 
 def _of_floats(values: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:

@@ -160,8 +160,10 @@ class CallParser(ExpressionParser):
         clauses = self._json_clauses() if is_json else ()
         within = self._order_by() if self.at("ORDER") else ()
         clauses += self._json_clauses() if is_json else ()
-        self.expect(")")
         ignore_nulls = self._nulls()
+        self.expect(")")
+        if ignore_nulls is None:
+            ignore_nulls = self._nulls()
         if self.accept("WITHIN", "GROUP"):
             self.expect("(")
             within = self._order_by()

@@ -33,7 +33,6 @@ def arguments(*types: str) -> list[Argument]:
         ("COLLECT", ["INT"], "MULTISET<INT> NOT NULL", "MULTISET<INT> NOT NULL"),
         ("ARRAY_AGG", ["INT NOT NULL"], "ARRAY<INT NOT NULL> NOT NULL", "ARRAY<INT NOT NULL> NOT NULL"),
         ("ARRAY_AGG", ["INT"], "ARRAY<INT>", "ARRAY<INT>"),
-        ("PERCENTILE", ["INT", "DECIMAL(2, 1) NOT NULL"], "DOUBLE", "DOUBLE"),
         ("PERCENTILE", ["DOUBLE", "ARRAY<DOUBLE>"], "ARRAY<DOUBLE>", "ARRAY<DOUBLE>"),
         ("ROW_NUMBER", [], "BIGINT NOT NULL", "BIGINT NOT NULL"),
         ("PERCENT_RANK", [], "DOUBLE NOT NULL", "DOUBLE NOT NULL"),

@@ -50,7 +50,11 @@ WRONG = [
     (query(measures="MEASURES FIRST(A.price, -1) AS a"), "-1", "FIRST takes a number of rows, from 0"),
     (query(measures="MEASURES SUM(LAST(A.price)) AS a"), "LAST(A.price)", "takes an expression over the rows"),
     (query(measures="MEASURES COUNT(DISTINCT A.price) AS a"), "COUNT(DISTINCT A.price)", "DISTINCT, FILTER and WITHIN"),
-    (query(measures="MEASURES COLLECT(A.price) AS a"), "COLLECT(A.price)", "is not computed over the rows of a match"),
+    (
+        query(measures="MEASURES SINGLE_VALUE(A.price) AS a"),
+        "SINGLE_VALUE(A.price)",
+        "is not computed over the rows of",
+    ),
     (query(measures="MEASURES A.cost AS a"), "A.cost", "no column 'cost'"),
     (query(define="DEFINE B AS B.price"), "B.price", "DEFINE takes a condition, and this is INT"),
     (query(define="DEFINE D AS D.price > 1"), "D", "no variable 'D' in PATTERN; variables: A, B, C"),

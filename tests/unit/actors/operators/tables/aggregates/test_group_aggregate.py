@@ -107,6 +107,14 @@ def in_json(values: Values) -> str:
     return json.dumps(values, separators=(",", ":"))
 
 
+def percentile(values: Values, share: float, times: int = 1) -> float:
+    """Between the two values nearest to a place, each of which is there so many times."""
+    ordered = sorted(float(value) for value in values for _ in range(times))
+    place = share * (len(ordered) - 1)
+    below, above = ordered[math.floor(place)], ordered[math.ceil(place)]
+    return below + (above - below) * (place - math.floor(place))
+
+
 NULL_ON_NULL = Constant(CHAR(4), "NULL")
 ABSENT = Constant(CHAR(6), "ABSENT")
 
@@ -197,6 +205,11 @@ CALLS: list[tuple[AggregateCall, Model]] = [
     (call("COLLECT", "s", MULTISET(STRING)), lambda values: sorted(Counter(values).items())),
     (call("ARRAY_AGG", "i", ARRAY(INT), ignore_nulls=True), some(list)),
     (call("JSON_ARRAYAGG", "i", STRING, before=(ABSENT,)), in_json),
+    (call("PERCENTILE", "i", DOUBLE, more=(Constant(DOUBLE, 0.3),)), some(lambda values: percentile(values, 0.3))),
+    (call("PERCENTILE", "d", DOUBLE, more=(Constant(DOUBLE, 0.1), Constant(INT, 3)), where="p"),
+     some(lambda values: percentile(values, 0.1, 3))),
+    (call("PERCENTILE", "f", DOUBLE, more=(Constant(DOUBLE, 0.5),), distinct=True),
+     some(lambda values: percentile(sorted(set(values)), 0.5))),
     (call("VAR_POP", "f", DOUBLE), some(lambda values: spread(values, False))),
     (call("VAR_SAMP", "f", DOUBLE), some(lambda values: spread(values, True))),
     (call("VAR_POP", "i", INT), some(integer_variance)),

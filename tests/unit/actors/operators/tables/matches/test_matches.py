@@ -27,6 +27,7 @@ from flinkray.tables.plans.expressions import (
 from flinkray.tables.plans.nodes import row_type
 from flinkray.tables.types.arrow import stored_schema
 from flinkray.tables.types.logical import (
+    ARRAY,
     BIGINT,
     BOOLEAN,
     DECIMAL,
@@ -51,6 +52,8 @@ READS = (
     MatchRead("AGGREGATE", DECIMAL(38, 2), "B", call=AggregateCall("SUM", (Column(PRICE, 3),), DECIMAL(38, 2))),
     MatchRead("AGGREGATE", BIGINT.not_null(), None, call=AggregateCall("COUNT", (), BIGINT.not_null())),
     MatchRead("ROWTIME", TIME.not_null()),
+    MatchRead("AGGREGATE", ARRAY(INT), "B", call=AggregateCall("ARRAY_AGG", (Column(INT, 2),), ARRAY(INT))),
+    MatchRead("AGGREGATE", INT, "A", call=AggregateCall("LAST_VALUE", (Column(INT, 2),), INT)),
 )
 ABOVE = Call(BOOLEAN, ">", (Column(PRICE, 0), Column(PRICE, 1)))
 """That the price of a row is above that of the last A, for which both are read."""
@@ -65,10 +68,11 @@ MILLISECOND = datetime.timedelta(milliseconds=1)
 def factory_of(least: int, most: int, window: int | None, skip: str, condition: BoundExpression) -> MatchFactory:
     measures = [(kind, number) for number, kind in ((1, PRICE), (2, TIMESTAMP(3)), (3, DECIMAL(38, 2)), (4, BIGINT))]
     results = (*(Column(kind, number) for kind, number in measures), Column(TIME.not_null(), 5))
-    types = [STRING, PRICE, TIMESTAMP(3), DECIMAL(38, 2), BIGINT.not_null(), TIME.not_null()]
+    results += (Column(ARRAY(INT), 6), Column(INT, 7))
+    types = [STRING, PRICE, TIMESTAMP(3), DECIMAL(38, 2), BIGINT.not_null(), TIME.not_null(), ARRAY(INT), INT]
     return MatchFactory(
         input_rows=(ROWS,),
-        rows=row_type(["key", "a", "second", "sum", "n", "t"], types),
+        rows=row_type(["key", "a", "second", "sum", "n", "t", "places", "place"], types),
         takes=(INSERTS,),
         keys=(0,),
         order=(SortKey(1), SortKey(2)),
@@ -99,7 +103,8 @@ def expected(rows: list[tuple[Any, ...]], factory: MatchFactory) -> list[tuple[A
         if is_match:
             total = sum((row[3] for row in second), Decimal(0))
             time = first[1][1] if least > 1 else None
-            found.append((first[0][0], last, time, total, least + most, second[-1][1]))
+            places = [row[2] for row in second]
+            found.append((first[0][0], last, time, total, least + most, second[-1][1], places, first[-1][2]))
         begin += least + most if is_match and factory.skip[0] == "PAST LAST ROW" else 1
     return found
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import json
 import random
 import statistics
 from collections import Counter
@@ -16,7 +17,21 @@ from actors.operators.tables.over.operator import OverOperator
 from flinkray.execution import LATE_RECORDS_DROPPED
 from flinkray.tables.plans.expressions import Column, Constant, Frame, FrameBound, SortKey, WindowCall
 from flinkray.tables.types.arrow import stored_schema
-from flinkray.tables.types.logical import BIGINT, DECIMAL, DOUBLE, INT, ROW, STRING, TIMESTAMP, LogicalType, RowType
+from flinkray.tables.types.logical import (
+    ARRAY,
+    BIGINT,
+    BOOLEAN,
+    CHAR,
+    DECIMAL,
+    DOUBLE,
+    INT,
+    MULTISET,
+    ROW,
+    STRING,
+    TIMESTAMP,
+    LogicalType,
+    RowType,
+)
 from flinkray.tables.user_functions import ARROW, Implementation
 from flinkray.transformations.table_factories import OverFactory
 from flinkray.types.changelogs import INSERTS
@@ -26,7 +41,15 @@ from tests.support.operators import OperatorHarness
 from tests.support.rescaling import Subtasks
 from tests.support.tables import changes_as_batch
 
-ROWS = ROW(("k", STRING), ("ts", TIMESTAMP(3)), ("a", INT), ("x", DOUBLE), ("word", STRING), ("d", DECIMAL(38, 2)))
+ROWS = ROW(
+    ("k", STRING),
+    ("ts", TIMESTAMP(3)),
+    ("a", INT),
+    ("x", DOUBLE),
+    ("word", STRING),
+    ("d", DECIMAL(38, 2)),
+    ("p", BOOLEAN),
+)
 SCHEMA = stored_schema(ROWS)
 CURRENT = FrameBound("CURRENT ROW")
 FRAMES = {
@@ -81,6 +104,7 @@ def random_rows(generator: random.Random, after: int, count: int, numbers: Any) 
             choose([None, 1.5, float(next(numbers))]),
             choose([None, "p", "q"]),
             choose([None, 7 - 2 * next(numbers)]),
+            choose([None, True, False]),
         )
         for _ in range(count)
     ]
@@ -169,7 +193,7 @@ def test_ranks_and_neighbours_go_on_from_former_rows() -> None:
 
     assert Counter(found) == expected(given, results)
     for key in {row[0] for row in found}:
-        numbers = [row[6] for row in found if row[0] == key]
+        numbers = [row[7] for row in found if row[0] == key]
         assert numbers == sorted(numbers)  # the rows of a key come in their order
 
 
@@ -195,16 +219,47 @@ def test_each_distinct_value_of_a_frame_counts_once() -> None:
     assert Counter(found) == expected(given, results)
 
 
+@pytest.mark.parametrize("frame", FRAMES)
+def test_aggregates_of_all_values_are_of_those_of_their_frames(frame: str) -> None:
+    bounds, word, number, positive = FRAMES[frame], Column(STRING, 4), Column(INT, 2), Column(BOOLEAN, 6)
+    calls = [
+        WindowCall("LISTAGG", (word,), STRING, frame=bounds),
+        WindowCall("ARRAY_AGG", (number,), ARRAY(INT), frame=bounds),
+        WindowCall("ARRAY_AGG", (number,), ARRAY(INT), frame=bounds, distinct=True, ignore_nulls=True),
+        WindowCall("COLLECT", (number,), MULTISET(INT), frame=bounds, filter=positive),
+        WindowCall("PERCENTILE", (number, Constant(DOUBLE, 0.5)), DOUBLE, frame=bounds),
+        WindowCall("JSON_ARRAYAGG", (Constant(CHAR(6), "ABSENT"), number), STRING, frame=bounds),
+    ]
+    given, found = run(factory(calls), 3)
+
+    def results(own: list[Any], place: int) -> Values:
+        rows = in_frame(bounds, own, place)
+        words = [row[4] for row in rows if row[4] is not None]
+        numbers = [row[2] for row in rows if row[2] is not None]
+        counts = Counter(row[2] for row in rows if row[2] is not None and row[6])
+        results = [
+            ",".join(words) if words else None,
+            [row[2] for row in rows],
+            list(dict.fromkeys(numbers)) or None,
+            sorted(counts.items()),
+            float(statistics.median(numbers)) if numbers else None,
+            json.dumps(numbers, separators=(",", ":")),
+        ]
+        return list(map(repr, results))
+
+    assert Counter((*row[:7], *map(repr, row[7:])) for row in found) == expected(given, results)
+
+
 def test_rows_out_of_all_frames_are_forgotten_and_late_rows_dropped() -> None:
     made = factory([aggregate("SUM", FRAMES["times"])])
     with OperatorHarness(OverOperator(made), keys=(ColumnKey(("k",)),)) as harness:
         for time in range(1, 40):
-            harness.push(changes_as_batch([(0, ("x", time, 1, None, None, None))], SCHEMA))
+            harness.push(changes_as_batch([(0, ("x", time, 1, None, None, None, None))], SCHEMA))
             harness.watermark(time)
         operator: Any = harness.operator
         assert len(operator._former) <= 8
         assert [row["w0"] for row in harness.output.dicts][-1] == 7
-        harness.push(changes_as_batch([(0, ("x", 39, 1, None, None, None))], SCHEMA))
+        harness.push(changes_as_batch([(0, ("x", 39, 1, None, None, None, None))], SCHEMA))
         assert harness.context.metrics.counters[LATE_RECORDS_DROPPED] == 1
 
 
@@ -212,10 +267,10 @@ def test_state_that_was_not_written_for_its_time_to_live_is_forgotten() -> None:
     made = factory([aggregate("SUM", FRAMES["all rows"])], time=None, state_ttl_ms=Millis(100))
     with OperatorHarness(OverOperator(made), keys=(ColumnKey(("k",)),)) as harness:
         for _ in range(3):
-            harness.push(changes_as_batch([(0, ("x", 1, 1, None, None, None))] * 2, SCHEMA))
+            harness.push(changes_as_batch([(0, ("x", 1, 1, None, None, None, None))] * 2, SCHEMA))
             harness.advance(60)
         harness.advance(100)
-        harness.push(changes_as_batch([(0, ("x", 1, 1, None, None, None))], SCHEMA))
+        harness.push(changes_as_batch([(0, ("x", 1, 1, None, None, None, None))], SCHEMA))
         assert [row["w0"] for row in harness.output.dicts] == [1, 2, 3, 4, 5, 6, 1]
 
 
@@ -223,6 +278,6 @@ def test_frames_of_processing_time_reach_so_far_back() -> None:
     made = factory([aggregate("SUM", FRAMES["times"]), aggregate("SUM", FRAMES["all times"])], time=None)
     with OperatorHarness(OverOperator(made), keys=(ColumnKey(("k",)),)) as harness:
         for _ in range(4):
-            harness.push(changes_as_batch([(0, ("x", 1, 1, None, None, None))], SCHEMA))
+            harness.push(changes_as_batch([(0, ("x", 1, 1, None, None, None, None))], SCHEMA))
             harness.advance(4)
         assert [(row["w0"], row["w1"]) for row in harness.output.dicts] == [(1, 1), (2, 2), (2, 3), (2, 4)]

@@ -36,6 +36,11 @@ ASCENDING = [
     pa.array([DAY, DAY + datetime.timedelta(microseconds=1)], pa.timestamp("us", "UTC")),
     pa.array([-1, 1], pa.duration("ms")),
     pa.array(["a", None, "b"]).slice(2),
+    pa.array([[], [None], [None, 3], [1], [1, None], [1, 2], [2]], pa.list_(pa.int32())),
+    pa.array([[{"a": None}], [{"a": 1}], [{"a": 1}, None], [{"a": 2}]], pa.list_(pa.struct([("a", pa.int8())]))),
+    pa.array(
+        [{"a": None, "b": ["z"]}, {"a": 1, "b": None}, {"a": 1, "b": []}, {"a": 1, "b": ["x"]}, {"a": 2, "b": []}]
+    ),
 ]
 
 
