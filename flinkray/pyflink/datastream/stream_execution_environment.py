@@ -43,6 +43,7 @@ class StreamExecutionEnvironment(environment.StreamExecutionEnvironment):
         self._slot_sharing_groups: dict[str, SlotSharingGroup] = {}
         self._execution_config = ExecutionConfig(self._configuration)
         self._checkpoint_config = CheckpointConfig(self._configuration)
+        self._changelog_backend: bool | None = None
 
     @classmethod
     def get_execution_environment(
@@ -148,14 +149,16 @@ class StreamExecutionEnvironment(environment.StreamExecutionEnvironment):
     def is_chaining_of_operators_with_different_max_parallelism_enabled(self) -> bool:
         return self.is_chaining_enabled()
 
-    def is_changelog_state_backend_enabled(self) -> bool:
-        return False
+    def is_changelog_state_backend_enabled(self) -> bool | None:
+        """None where nothing was said."""
+        return self._changelog_backend
 
     def enable_changelog_state_backend(self, enabled: bool) -> Self:
         if enabled:
             raise InvalidProgramError(
                 "there is no changelog state backend; EmbeddedRocksDBStateBackend(True) uploads only what is new"
             )
+        self._changelog_backend = False
         return self
 
     def get_default_local_parallelism(self) -> int:

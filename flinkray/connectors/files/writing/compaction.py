@@ -28,10 +28,12 @@ class FileCompaction:
         file_size: in bytes: files are put together as long as one has no more; None: of any size. Those of a directory
             that have as many together do not wait.
         checkpoints: how many checkpoints files wait at most, with which more may come.
+        delimiter: bytes between files of lines that are put together.
     """
 
     file_size: int | None = 128 << 20
     checkpoints: int = 1
+    delimiter: bytes = b""
 
     def __post_init__(self) -> None:
         if self.file_size is not None and self.file_size < 1:
@@ -84,13 +86,15 @@ def bins(
     return [each for each in found if each]
 
 
-def merge(system: fs.FileSystem, kind: FileKind, sources: Sequence[str], target: str) -> None:
-    """Writes the rows of files with the same columns, in order, into one."""
+def merge(system: fs.FileSystem, kind: FileKind, sources: Sequence[str], target: str, delimiter: bytes = b"") -> None:
+    """Writes the rows of files with the same columns, in order, into one; lines with the delimiter between files."""
     with system.open_output_stream(target, compression=None) as stream:
         if not kind.has_lines:
             _merge_columns(system, kind, sources, stream)
             return
         for index, source in enumerate(sources):
+            if index:
+                stream.write(delimiter)
             with system.open_input_stream(source, compression=None) as lines:
                 rows = _without_header(lines) if kind.has_header and index else lines
                 while chunk := rows.read(_COPIED_BYTES):

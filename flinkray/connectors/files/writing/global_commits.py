@@ -169,11 +169,11 @@ class GlobalFileCommitter(Committer):
                 (alone,) = together
                 self._files.commit([CommitRequest(FileCommittable(alone.hidden, alone.final), checkpoint_id)])
             else:
-                self._merge(together)
+                self._merge(together, self._compaction.delimiter)
         for request in by_name.values():
             request.carry_over()
 
-    def _merge(self, files: Sequence[FileToCompact]) -> None:
+    def _merge(self, files: Sequence[FileToCompact], delimiter: bytes) -> None:
         """Writes a file of all these and removes them; does what is left of that where it was begun before."""
         final = _compacted(files[0].final)
         directory, name = posixpath.split(final)
@@ -185,7 +185,7 @@ class GlobalFileCommitter(Committer):
                 hidden = f".{name}.{uuid.uuid4().hex[:8]}.{self._submission}-0.inprogress"
                 unfinished = posixpath.join(self._directory, hidden)
             try:
-                merge(self._filesystem, self._kind, [file.hidden for file in files], unfinished)
+                merge(self._filesystem, self._kind, [file.hidden for file in files], unfinished, delimiter)
                 if unfinished != final:
                     self._filesystem.move(unfinished, final)
             except FileNotFoundError:

@@ -107,6 +107,10 @@ class FileSink(Sink):
             raise InvalidProgramError("FileSink(partition_commit=...) is for directories of partition_by; name columns")
         self._bucket_assigner = bucket_assigner
         self._partition_commit = partition_commit
+        if compaction is not None and compaction.delimiter and not kind.has_lines:
+            raise InvalidProgramError(
+                f"FileCompaction(delimiter=...) goes between lines, which {kind.name} files have none of; leave it out"
+            )
         self._compaction = compaction
         self._overwrite = overwrite
         if part_size is not None and part_size < 1:

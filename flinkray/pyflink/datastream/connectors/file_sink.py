@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import pyarrow as pa
@@ -166,23 +166,23 @@ class FileCompactStrategy:
         size = self.size_threshold if self.size_threshold > 0 else None
         return FileCompaction(size, self.checkpoints if self.checkpoints > 0 else _EVER)
 
+    def compaction_by(self, compactor: FileCompactor) -> FileCompaction | None:
+        """None: files are left as they are."""
+        return replace(self.compaction, delimiter=compactor.delimiter) if compactor.merges else None
+
 
 @dataclass(frozen=True)
 class FileCompactor:
     """Makes one file of several."""
 
     merges: bool
+    delimiter: bytes = b""
 
     @staticmethod
     def concat_file_compactor(file_delimiter: bytes | None = None) -> FileCompactor:
-        """Puts the rows of files one behind the other.
-
-        Raises:
-            InvalidProgramError: there is a delimiter, which would make rows of lines that are none.
-        """
-        if file_delimiter:
-            raise InvalidProgramError("rows of files are put together without a delimiter; leave out file_delimiter")
-        return FileCompactor(True)
+        """Puts the rows of files one behind the other, and the delimiter between the lines of two files, which end with
+        a line break already."""
+        return FileCompactor(True, file_delimiter or b"")
 
     @staticmethod
     def identical_file_compactor() -> FileCompactor:
@@ -241,7 +241,7 @@ class _RowFormatBuilder(_Builder):
 
     def enable_compact(self, strategy: FileCompactStrategy, compactor: FileCompactor) -> _RowFormatBuilder:
         """Files are put together, as the strategy says, before they are seen."""
-        self._compaction = strategy.compaction if compactor.merges else None
+        self._compaction = strategy.compaction_by(compactor)
         return self
 
     def disable_compact(self) -> _RowFormatBuilder:
@@ -293,7 +293,7 @@ class _BulkFormatBuilder(_Builder):
         """
         if compactor.merges and self._writer_factory.format == "avro":
             raise InvalidProgramError("files of Avro records are not put together; leave out enable_compact")
-        self._compaction = strategy.compaction if compactor.merges else None
+        self._compaction = strategy.compaction_by(compactor)
         return self
 
     def disable_compact(self) -> _BulkFormatBuilder:

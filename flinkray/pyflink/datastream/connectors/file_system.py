@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Any, Self
+
 from flinkray.connectors.files import source as file_source
 from flinkray.connectors.files.paths import PathLike
-from flinkray.pyflink.common.serialization import BulkWriterFactory
+from flinkray.connectors.sink import Sink
+from flinkray.pyflink.common.serialization import BulkWriterFactory, Encoder
+from flinkray.pyflink.datastream.connector_functions import StandsForSink
+from flinkray.pyflink.datastream.connectors.buckets import BucketedSink
 from flinkray.pyflink.datastream.connectors.file_sink import (
     BucketAssigner,
     DefaultRollingPolicy,
@@ -16,7 +22,6 @@ from flinkray.pyflink.datastream.connectors.file_sink import (
     RollingPolicy,
 )
 from flinkray.pyflink.datastream.connectors.stream_formats import BulkFormat, FileFormat, StreamFormat
-from flinkray.pyflink.unavailable import unavailable
 from flinkray.time.durations import Duration
 
 __all__ = [
@@ -35,9 +40,8 @@ __all__ = [
     "OutputFileConfig",
     "RollingPolicy",
     "StreamFormat",
+    "StreamingFileSink",
 ]
-
-__getattr__ = unavailable(__name__, "StreamingFileSink", "FileSink is the sink for files")
 
 
 class FileEnumeratorProvider:
@@ -58,6 +62,53 @@ class FileSplitAssignerProvider:
     @staticmethod
     def locality_aware_split_assigner() -> FileSplitAssignerProvider:
         return FileSplitAssignerProvider()
+
+
+class _StreamingBuilder:
+    def __init__(self, builder: Any) -> None:
+        self._builder = builder
+
+    def with_bucket_check_interval(self, interval: int) -> Self:
+        """As of FileSink, and so are the others."""
+        self._builder.with_bucket_check_interval(interval)
+        return self
+
+    def with_bucket_assigner(self, bucket_assigner: BucketAssigner) -> Self:
+        self._builder.with_bucket_assigner(bucket_assigner)
+        return self
+
+    def with_output_file_config(self, output_file_config: OutputFileConfig) -> Self:
+        self._builder.with_output_file_config(output_file_config)
+        return self
+
+    def with_rolling_policy(self, policy: RollingPolicy) -> Self:
+        self._builder.with_rolling_policy(policy)
+        return self
+
+    def build(self) -> StreamingFileSink:
+        return StreamingFileSink(self._builder.build())
+
+
+@dataclass(frozen=True)
+class StreamingFileSink(StandsForSink):
+    """For `add_sink`: what FileSink makes, under its name of Flink 1."""
+
+    sink: BucketedSink
+
+    DefaultRowFormatBuilder = DefaultBulkFormatBuilder = _StreamingBuilder
+
+    @staticmethod
+    def for_row_format(base_path: PathLike, encoder: Encoder) -> _StreamingBuilder:
+        """Lines of text."""
+        return _StreamingBuilder(FileSink.for_row_format(base_path, encoder))
+
+    @staticmethod
+    def for_bulk_format(base_path: PathLike, writer_factory: BulkWriterFactory) -> _StreamingBuilder:
+        """Columns."""
+        return _StreamingBuilder(FileSink.for_bulk_format(base_path, writer_factory))
+
+    def to_sink(self) -> Sink:
+        return self.sink
 
 
 class FileSource:

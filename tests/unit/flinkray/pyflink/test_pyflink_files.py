@@ -26,6 +26,7 @@ from flinkray.pyflink.datastream.connectors.file_system import (
     FileSink,
     OutputFileConfig,
     RollingPolicy,
+    StreamingFileSink,
 )
 from flinkray.pyflink.datastream.formats.csv import CsvBulkWriters
 from flinkray.pyflink.datastream.formats.orc import OrcBulkWriters
@@ -87,6 +88,21 @@ def test_files_are_named_as_the_program_says(tmp_path: Path) -> None:
     (file,) = tmp_path.iterdir()
     assert file.name.startswith("pre-")
     assert file.name.endswith("-0.ext")
+
+
+def test_a_streaming_file_sink_is_what_a_file_sink_with_the_same_settings_is(tmp_path: Path) -> None:
+    policy, config = RollingPolicy.on_checkpoint_rolling_policy(), OutputFileConfig("pre", ".ext")
+    for takes, what in (
+        ("for_row_format", Encoder.simple_string_encoder()),
+        ("for_bulk_format", ParquetBulkWriters.for_row_type()),
+    ):
+        made = []
+        for sinks in (FileSink, StreamingFileSink):
+            builder = getattr(sinks, takes)(tmp_path, what)
+            builder = builder.with_bucket_assigner(BucketAssigner.base_path_bucket_assigner())
+            builder = builder.with_bucket_check_interval(1000).with_rolling_policy(policy)
+            made.append(builder.with_output_file_config(config).build())
+        assert made[0] == made[1].to_sink()
 
 
 def test_rows_go_to_the_bucket_of_the_hour_in_which_they_are_written(tmp_path: Path) -> None:
@@ -272,11 +288,11 @@ def test_files_of_a_bucket_are_put_together_as_the_strategy_says(tmp_path: Path)
     builder = builder.with_bucket_assigner(BucketAssigner.base_path_bucket_assigner())
     builder = builder.with_rolling_policy(RollingPolicy.default_rolling_policy(part_size=2))
     strategy = FileCompactStrategy.builder().enable_compaction_on_checkpoint(2).set_size_threshold(100).build()
-    sink = builder.enable_compact(strategy, FileCompactor.concat_file_compactor()).build()
+    sink = builder.enable_compact(strategy, FileCompactor.concat_file_compactor(b"-\n")).build()
     writers = [sink.create_writer(FakeSubtaskContext(subtask, 2)) for subtask in range(2)]
     committer = sink.create_global_committer()
     carried: list[CommitRequest[Any]] = []
-    for checkpoint_id, expected in ((1, []), (2, [list("abcdabcd")])):
+    for checkpoint_id, expected in ((1, []), (2, [list("abcdabcd---")])):
         requests = [CommitRequest(each.committable, each.checkpoint_id) for each in carried]
         for writer in writers:
             writer.write(batch_of(*("ab" if checkpoint_id == 1 else "cd")))
@@ -292,7 +308,11 @@ def test_files_of_a_bucket_are_put_together_as_the_strategy_says(tmp_path: Path)
         lambda: FileCompactStrategy.builder().build(),
         lambda: FileCompactStrategy.builder().enable_compaction_on_checkpoint(0),
         lambda: FileCompactStrategy.builder().set_num_compact_threads(0),
-        lambda: FileCompactor.concat_file_compactor(b"-"),
+        lambda: (
+            FileSink.for_bulk_format("x", ParquetBulkWriters.for_row_type())
+            .enable_compact(strategy, FileCompactor.concat_file_compactor(b"-"))
+            .build()
+        ),
     ):
         with pytest.raises(InvalidProgramError):
             wrong()

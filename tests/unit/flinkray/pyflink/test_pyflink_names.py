@@ -349,6 +349,8 @@ def test_what_an_environment_cannot_do_says_what_to_use(pyflink_env: PyFlinkEnvi
     ):
         with pytest.raises(InvalidProgramError, match=re.escape(words)):
             call()
+    assert pyflink_env.is_changelog_state_backend_enabled() is None
+    assert pyflink_env.enable_changelog_state_backend(False).is_changelog_state_backend_enabled() is False
 
 
 # -- settings
