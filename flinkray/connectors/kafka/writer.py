@@ -22,6 +22,9 @@ _DELIVERY_MS = 120_000
 """How long a message may take to be written, as long as with Java's client; then the job fails, and writes it again."""
 _TRANSACTION_MS = 900_000
 """How long a transaction may take, from its first row until it is committed: as long as brokers let one by default."""
+_TRANSACTION_LINGER_MS = 50
+"""How long messages of a transaction wait for others, which nobody reads before its end: larger requests, a third less
+CPU than with librdkafka's 5 ms."""
 _POLL_S = 0.1
 
 
@@ -128,6 +131,7 @@ class TransactionalKafkaWriter(KafkaWriter):
     ) -> None:
         super().__init__(encoder, where, servers, client_options)
         self._options.setdefault("transaction.timeout.ms", _TRANSACTION_MS)
+        self._options.setdefault("linger.ms", _TRANSACTION_LINGER_MS)
         self._prefix = prefix
         self._subtask = context.subtask_index
         self._checkpoint_id = context.restored_checkpoint_id or 0
