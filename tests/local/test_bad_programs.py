@@ -554,9 +554,13 @@ def test_an_async_function_that_raises_names_the_value() -> None:
     assert "raise self._result" in text
 
 
-@pytest.mark.parametrize("result", [None, 5, "abc"])
-def test_an_async_function_must_give_a_list(result: Any) -> None:
-    assert f"must return a list of results (an empty one for none), not {result!r}" in failure(asked(Asking(result)))
+@pytest.mark.parametrize(
+    ("result", "fault"), [(None, "cannot be none"), (5, "should be of list type"), ("abc", "should be of list type")]
+)
+def test_an_async_function_must_give_a_list(result: Any, fault: str) -> None:
+    text = failure(asked(Asking(result)))
+    assert f"The result of AsyncFunction {fault}" in text
+    assert f"must return a list of results (an empty one for none), not {result!r}" in text
 
 
 def test_an_async_function_may_give_none_or_many() -> None:

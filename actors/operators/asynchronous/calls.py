@@ -86,9 +86,10 @@ def create_calls(
 def as_result_list(where: str, results: Any) -> list[Any]:
     """The results that an AsyncFunction returned, as a list."""
     if isinstance(results, str | bytes | dict | Row) or not isinstance(results, Iterable):
+        fault = "cannot be none" if results is None else "should be of list type"
         raise TypeMismatchError(
-            f"{where}: async_invoke and timeout must return a list of results (an empty one for none), not "
-            f"{short_repr(results)} ({type(results).__name__})"
+            f"{where}: The result of AsyncFunction {fault}: async_invoke and timeout must return a list of results (an "
+            f"empty one for none), not {short_repr(results)} ({type(results).__name__})"
         )
     return list(results)
 

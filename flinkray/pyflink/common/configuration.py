@@ -186,8 +186,12 @@ class Configuration(config.Configuration):
         return self._given.pop(name, None) is not None
 
     @staticmethod
-    def parse_list_value(value: str | None) -> list[str]:
-        """The items of a list in YAML, "[a, b]" or "- a" line by line, or of "a;b"."""
+    def parse_list_value(value: str | None, standard_yaml: bool = True) -> list[str]:  # noqa: ARG004
+        """The items of a list in YAML, "[a, b]" or "- a" line by line, or of "a;b".
+
+        Args:
+            standard_yaml: taken for programs of earlier versions; both kinds are read in any case.
+        """
         if not value:
             return []
         found = yaml.safe_load(value)

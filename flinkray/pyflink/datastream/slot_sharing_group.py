@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import total_ordering
+from typing import Any
 
 from flinkray.errors import InvalidProgramError
 from flinkray.transformations.transformation import ResourceSpec
@@ -41,6 +42,9 @@ class MemorySize:
         return self.bytes_size < other.bytes_size
 
 
+_NOTHING = MemorySize(0)
+
+
 @dataclass(frozen=True)
 class SlotSharingGroup:
     """Made with `SlotSharingGroup.builder(name)`."""
@@ -50,6 +54,7 @@ class SlotSharingGroup:
     task_heap_memory: MemorySize | None = None
     task_off_heap_memory: MemorySize | None = None
     managed_memory: MemorySize | None = None
+    external_resources: tuple[tuple[str, float], ...] = ()
 
     @staticmethod
     def builder(name: str) -> SlotSharingGroup.Builder:
@@ -71,17 +76,27 @@ class SlotSharingGroup:
         return self.managed_memory
 
     def get_external_resources(self) -> dict[str, float]:
-        return {}
+        return dict(self.external_resources)
 
     def resources(self) -> ResourceSpec:
-        """What a slot needs: all kinds of memory are one here."""
+        """What a slot needs: all kinds of memory are one here.
+
+        Raises:
+            InvalidProgramError: it needs what slots do not have.
+        """
+        for name, value in self.external_resources:
+            raise InvalidProgramError(
+                f"slot sharing group {self.name!r}: a slot has CPUs and memory, and no {name!r} ({value}); start the "
+                "cluster on nodes that have it"
+            )
         sizes = (self.task_heap_memory, self.task_off_heap_memory, self.managed_memory)
         return ResourceSpec(self.cpu_cores or 0.0, sum(size.bytes_size for size in sizes if size is not None))
 
     @dataclass
     class Builder:
         name: str
-        _settings: dict[str, float | MemorySize] = field(default_factory=dict)
+        _settings: dict[str, Any] = field(default_factory=dict)
+        _external: dict[str, float] = field(default_factory=dict)
 
         def set_cpu_cores(self, cpu_cores: float) -> SlotSharingGroup.Builder:
             return self._set("cpu_cores", cpu_cores)
@@ -105,13 +120,24 @@ class SlotSharingGroup:
             return self.set_managed_memory(MemorySize.of_mebi_bytes(managed_memory_mb))
 
         def set_external_resource(self, name: str, value: float) -> SlotSharingGroup.Builder:
-            raise InvalidProgramError(
-                f"slot sharing group {self.name!r}: a slot has CPUs and memory, and no {name!r} ({value}); start the "
-                "cluster on nodes that have it"
-            )
+            """Kept in the group, which no operator can be in then."""
+            self._external[name] = value
+            return self
 
         def build(self) -> SlotSharingGroup:
-            return SlotSharingGroup(self.name, **self._settings)  # type: ignore[arg-type]
+            """
+            Raises:
+                InvalidProgramError: any are set, and not both CPUs and task heap memory to more than 0, as in Flink.
+            """
+            cpu_cores, memory = self._settings.get("cpu_cores"), self._settings.get("task_heap_memory")
+            lacks = not cpu_cores or not memory or memory <= _NOTHING or cpu_cores <= 0
+            if (self._settings or self._external) and lacks:
+                raise InvalidProgramError(
+                    f"slot sharing group {self.name!r}: where any resources are set, set_cpu_cores and "
+                    f"set_task_heap_memory are, to more than 0; got {cpu_cores!r} and {memory!r}"
+                )
+            external = tuple(self._external.items())
+            return SlotSharingGroup(self.name, **self._settings, external_resources=external)
 
         def _set(self, name: str, value: float | MemorySize) -> SlotSharingGroup.Builder:
             self._settings[name] = value

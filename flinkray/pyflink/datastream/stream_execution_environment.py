@@ -175,6 +175,7 @@ class StreamExecutionEnvironment(environment.StreamExecutionEnvironment):
     def _claim_resources(self, group: str | SlotSharingGroup) -> ResourceSpec | None:
         """What the first operator of the group that asks is to bring with it; None for those after it."""
         if isinstance(group, SlotSharingGroup):
+            group.resources()  # refuses what slots do not have, also where the first operator has claimed the group
             self._slot_sharing_groups.setdefault(group.name, group)
         name = group if isinstance(group, str) else group.name
         registered = self._slot_sharing_groups.get(name)

@@ -66,7 +66,8 @@ def test_configurations_are_equal_where_their_settings_are() -> None:
     [(None, []), ("", []), ("a;b", ["a", "b"]), ("[a, b]", ["a", "b"]), ("- a\n- b", ["a", "b"]), ("a", ["a"])],
 )
 def test_a_list_is_read_in_each_way_of_writing_it(value: str | None, items: list[str]) -> None:
-    assert Configuration.parse_list_value(value) == items
+    for is_yaml in (True, False):
+        assert Configuration.parse_list_value(value, is_yaml) == Configuration.parse_list_value(value) == items
 
 
 def test_a_deprecated_name_sets_the_option_that_took_its_place() -> None:

@@ -357,15 +357,37 @@ def test_what_an_environment_cannot_do_says_what_to_use(pyflink_env: PyFlinkEnvi
 
 
 def test_only_the_first_operator_of_a_group_brings_what_its_slot_needs(pyflink_env: PyFlinkEnvironment) -> None:
-    group = SlotSharingGroup.builder("heavy").set_cpu_cores(2.0).set_managed_memory_mb(64).build()
+    builder = SlotSharingGroup.builder("heavy").set_cpu_cores(2.0).set_task_heap_memory_mb(16)
+    group = builder.set_managed_memory_mb(48).build()
     pyflink_env.register_slot_sharing_group(group)
     first = pyflink_env.from_collection([1]).map(str).slot_sharing_group("heavy")
     second = first.map(str).slot_sharing_group(group)
     assert first._operator("").slot_sharing_group == second._operator("").slot_sharing_group == "heavy"
     assert first._operator("").min_resources == flinkray.ResourceSpec(2.0, 64 << 20)
     assert second._operator("").min_resources == flinkray.ResourceSpec()
+    other = builder.set_external_resource("gpu", 1.0).build()
+    assert other.get_external_resources() == {"gpu": 1.0}
     with pytest.raises(InvalidProgramError, match="no 'gpu'"):
-        SlotSharingGroup.builder("g").set_external_resource("gpu", 1.0)
+        pyflink_env.from_collection([1]).map(str).slot_sharing_group(other)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"set_cpu_cores": 1.0},
+        {"set_task_heap_memory_mb": 1},
+        {"set_managed_memory_mb": 1},
+        {"set_cpu_cores": 1.0, "set_task_off_heap_memory_mb": 10},
+        {"set_cpu_cores": 1.0, "set_task_heap_memory_mb": 0},
+        {"set_cpu_cores": 0.0, "set_task_heap_memory_mb": 1},
+    ],
+)
+def test_a_group_that_needs_anything_needs_cpus_and_task_heap_memory(settings: dict[str, float]) -> None:
+    builder = SlotSharingGroup.builder("g")
+    for name, value in settings.items():
+        getattr(builder, name)(value)
+    with pytest.raises(InvalidProgramError, match="slot sharing group 'g': where any resources are set, set_cpu_cores"):
+        builder.build()
 
 
 def test_a_source_has_the_name_that_the_program_gave_it(pyflink_env: PyFlinkEnvironment) -> None:
