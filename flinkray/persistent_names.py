@@ -164,6 +164,7 @@ NAMES = {
     "WatermarkAssignerFactory@1": "flinkray.transformations.table_window_factories:WatermarkAssignerFactory",
     "WindowTableFunctionFactory@1": "flinkray.transformations.table_window_factories:WindowTableFunctionFactory",
     "LocalTimeFactory@1": "flinkray.transformations.table_window_factories:LocalTimeFactory",
+    "SqlSessionFactory@1": "flinkray.transformations.table_window_factories:SessionFactory",
     "Windows@1": "flinkray.transformations.table_window_factories:Windows",
     "WindowAggregateFactory@1": "flinkray.transformations.table_window_factories:WindowAggregateFactory",
     "WindowRankFactory@1": "flinkray.transformations.table_window_factories:WindowRankFactory",

@@ -80,6 +80,10 @@ def create_table_operator(factory: TableFactory) -> Operator:
             from actors.operators.tables.windows.aggregate import WindowAggregateOperator
 
             return WindowAggregateOperator(factory)
+        case windows.SessionFactory():
+            from actors.operators.tables.windows.session import SessionOperator
+
+            return SessionOperator(factory)
         case windows.WindowRankFactory():
             from actors.operators.tables.windows.rank import WindowRankOperator
 

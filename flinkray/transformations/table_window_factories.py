@@ -48,6 +48,14 @@ class WindowTableFunctionFactory(OperatorFactory, frozen=True):
     changelog = ChangelogRole.KEEPS
 
 
+class SessionFactory(TableFactory, frozen=True, kw_only=True):
+    """Rows once their sessions have ended, with the window's bounds and time in three columns behind their own."""
+
+    time: int
+    """The column of the rows' times."""
+    gap_ms: Millis
+
+
 class LocalTimeFactory(OperatorFactory, frozen=True):
     """Moves event times and watermarks, which are instants, to what clocks in a time zone show, or back."""
 

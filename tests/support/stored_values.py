@@ -158,6 +158,7 @@ from flinkray.transformations.table_join_factories import (
 )
 from flinkray.transformations.table_window_factories import (
     LocalTimeFactory,
+    SessionFactory,
     WatermarkAssignerFactory,
     WindowAggregateFactory,
     WindowJoinFactory,
@@ -380,6 +381,9 @@ def examples() -> dict[str, Any]:
                 keys=((0,), (0,)),
             ),
         ],
+        "sessions of SQL": SessionFactory(
+            input_rows=(SQL_ROW,), rows=SQL_ROW, takes=(INSERTS,), time=0, gap_ms=Millis(5)
+        ),
         "options of SQL": [
             ConstraintsFactory(
                 input_rows=(SQL_ROW,),

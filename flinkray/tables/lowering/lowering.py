@@ -32,7 +32,6 @@ from flinkray.tables.plans.nodes import (
     Window,
     WindowTableFunction,
 )
-from flinkray.tables.plans.window_columns import is_window_aggregate
 from flinkray.transformations.transformation import Transformation
 
 
@@ -72,7 +71,7 @@ class PlanLowering(Lowering):
                 return values(plan)
             case SetOperation(kind="UNION", all=True):
                 return united(plan, self, before)
-            case Aggregate() if plan.window is None and not is_window_aggregate(plan):
+            case Aggregate():
                 return aggregated(plan, self, before)
             case Expand():
                 return expanded(plan, self, before)
@@ -100,16 +99,10 @@ class PlanLowering(Lowering):
                 return unnested(plan, self, before)
             case SetOperation(kind="INTERSECT" | "EXCEPT"):
                 return combined(plan, self, before)
-            case Aggregate():
-                raise Unexecutable(plan, _OF_CHANGES)
         raise Unexecutable(plan)
 
 
 _WITHOUT_KEY = "table.exec.source.cdc-events-duplicate is set, and it has no PRIMARY KEY, which tells its rows apart"
-_OF_CHANGES = (
-    "windows take rows that are only added, and those that come here are updated or taken away: window the rows before "
-    "what updates them"
-)
 
 
 def _refuse_subqueries(plan: Plan) -> None:

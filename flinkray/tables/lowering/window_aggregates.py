@@ -53,7 +53,7 @@ from flinkray.windows.assigners import (
     WindowAssigner,
 )
 
-_SET_UTC = "SET 'table.local-time-zone' = 'UTC'"
+SET_UTC = "SET 'table.local-time-zone' = 'UTC'"
 _TIME = "t"
 _START, _END = "window_start", "window_end"
 """What window operators call the bounds of windows, in milliseconds."""
@@ -99,7 +99,9 @@ def window_aggregate(plan: Aggregate, lowering: Lowering) -> Transformation:
         raise Unexecutable(plan)
     zone = lowering.options.time_zone if found.is_instant else UTC
     if zone != UTC and found.time is None:
-        raise Unexecutable(plan, f"windows of processing time follow no time zone yet, and it is {zone}: {_SET_UTC}")
+        raise Unexecutable(plan, f"windows of processing time follow no time zone yet, and it is {zone}: {SET_UTC}")
+    if not lowering.input_changes(plan, before=True)[0].is_insert_only:
+        return _of_kept_rows(plan, lowering)
     try:
         calls = WindowCalls(plan, found.rows.columns)
     except NotBuiltIn:
@@ -156,18 +158,16 @@ def of_windows(
 
 def _of_kept_rows(plan: Aggregate, lowering: Lowering) -> Transformation:
     """An operator that keeps all rows of windows, for what no window operator of streams computes."""
-    found = window_columns(plan.input)
-    if "SESSION" in (plan.window and plan.window.kind, found and found.windows.kind):
-        raise Unexecutable(plan, _OF_SESSIONS)
+    found, takes = window_columns(plan.input), lowering.input_changes(plan, before=True)
     if plan.window is not None:
         return lowering.of(_of_columns(plan, plan.window))
     if found is None or found.windows.is_proctime:
         raise Unexecutable(plan, "in windows of processing time there is no such aggregate")
-    rows, functions = plan.input.row_type, checked_functions(plan, lowering, is_insert_only=True)
+    rows, functions = plan.input.row_type, checked_functions(plan, lowering, takes[0].is_insert_only)
     factory = WindowAggregateFactory(
         input_rows=(rows,),
         rows=plan.row_type,
-        takes=lowering.input_changes(plan, before=True),
+        takes=takes,
         ends=(found.end,),
         keys=plan.keys,
         calls=plan.calls,
@@ -179,7 +179,10 @@ def _of_kept_rows(plan: Aggregate, lowering: Lowering) -> Transformation:
     return of_windows(found, "WindowRowsAggregate", description, plan, factory, [others], lowering, before=True)
 
 
-_OF_SESSIONS = "sessions have COUNT, also DISTINCT, SUM, AVG, MIN, MAX, FIRST_VALUE and LAST_VALUE, and no others"
+SESSIONS_OF_CHANGES = (
+    "sessions take rows that are only added, and those that come here are updated or taken away: window the rows "
+    "before what updates them"
+)
 
 
 def _of_columns(plan: Aggregate, window: GroupWindow) -> Plan:
@@ -191,7 +194,8 @@ def _of_columns(plan: Aggregate, window: GroupWindow) -> Plan:
     names = unique_names([*rows.names, _START, _END, "window_time"])[len(rows.names) :]
     types = (bound, bound, replace(time, nullable=False, precision=3))
     fields = tuple(RowField(name, kind) for name, kind in zip(names, types, strict=True))
-    function = WindowTableFunction(plan.input, window.kind, window.time, window.size, window.slide, 0, (), fields)
+    keys = plan.keys if window.kind == "SESSION" else ()
+    function = WindowTableFunction(plan.input, window.kind, window.time, window.size, window.slide, 0, keys, fields)
     width, count = len(rows.names), len(plan.keys)
     calls = tuple(f"$agg{number}" for number in range(len(plan.calls)))
     keys = (*plan.keys, width, width + 1, width + 2)
@@ -295,12 +299,9 @@ def _of_table_function(plan: Aggregate) -> _Windowed | None:
     if any(each >= width for each in read):
         return None
     function_columns = columns_of_rows(function.row_type)
-    if function.kind == "SESSION" and {*keys} != {function_columns[each] for each in function.partition_by}:
-        raise Unexecutable(function, "its PARTITION BY has to be the keys of GROUP BY")
-    if function.kind == "SESSION" and rows.predicate is not None:
-        raise Unexecutable(
-            function, "rows are left out before they are in sessions: SESSION(TABLE (... WHERE ...), ...)"
-        )
+    of_keys = {*keys} == {function_columns[each] for each in function.partition_by}
+    if function.kind == "SESSION" and (rows.predicate is not None or not of_keys):
+        return None  # its sessions are of other rows than the aggregate's groups
     below = _below(function.input)
     by_clock = is_proctime(function.input.row_type.types[function.time])
     assigner = _assigner(function.kind, function.size, function.slide, function.offset, by_clock)

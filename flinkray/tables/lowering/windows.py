@@ -6,9 +6,10 @@ from flinkray.tables.lowering.contract import Lowering, Unexecutable
 from flinkray.tables.lowering.joins import with_strict_keys
 from flinkray.tables.lowering.ranks import check_order
 from flinkray.tables.lowering.times import beside, is_proctime
-from flinkray.tables.lowering.window_aggregates import of_windows, window_aggregate
+from flinkray.tables.lowering.window_aggregates import SESSIONS_OF_CHANGES, SET_UTC, of_windows, window_aggregate
 from flinkray.tables.plans.expressions import Plan, SortKey
 from flinkray.tables.plans.nodes import Aggregate, Deduplicate, Join, Rank, WindowTableFunction
+from flinkray.tables.plans.rules.time_zones import UTC
 from flinkray.tables.plans.window_columns import (
     WindowColumns,
     is_window_aggregate,
@@ -18,21 +19,24 @@ from flinkray.tables.plans.window_columns import (
 )
 from flinkray.tables.types.logical import TypeRoot
 from flinkray.transformations.table_window_factories import (
+    SessionFactory,
     WindowJoinFactory,
     WindowRankFactory,
     Windows,
     WindowTableFunctionFactory,
 )
 from flinkray.transformations.transformation import Transformation
+from flinkray.types.records import Millis
 
 
 def by_window(plan: Plan, lowering: Lowering, before: bool) -> Transformation | None:
-    """What is computed of each window by itself, once it has ended; None: nothing is, or rows are taken back."""
+    """What is computed of each window by itself, once it has ended; None: nothing is, or rows are taken back of what
+    is no aggregate."""
+    if isinstance(plan, Aggregate) and (plan.window is not None or is_window_aggregate(plan)):
+        return window_aggregate(plan, lowering)
     if not all(each.is_insert_only for each in lowering.input_changes(plan, before)):
         return None
     match plan:
-        case Aggregate() if plan.window is not None or is_window_aggregate(plan):
-            return window_aggregate(plan, lowering)
         case Rank() | Deduplicate() if is_window_rank(plan):
             return window_rank(plan, lowering, before)
         case Join() if is_window_join(plan):
@@ -41,9 +45,9 @@ def by_window(plan: Plan, lowering: Lowering, before: bool) -> Transformation | 
 
 
 def windowed(plan: WindowTableFunction, lowering: Lowering, before: bool) -> Transformation:
-    """Rows with the columns of their windows. Sessions are known only by an aggregate over them."""
+    """Rows with the columns of their windows."""
     if plan.kind == "SESSION":
-        raise Unexecutable(plan, "sessions end in an aggregate: GROUP BY window_start, window_end and its keys")
+        return _sessions(plan, lowering, before)
     rows = plan.input.row_type
     start, end, time = plan.window_columns
     factory = WindowTableFunctionFactory(
@@ -56,6 +60,24 @@ def windowed(plan: WindowTableFunction, lowering: Lowering, before: bool) -> Tra
     step = f", every {plan.slide} ms" if plan.slide else ""
     description = f"{plan.kind} of {plan.size} ms{step} by {rows.names[plan.time]}"
     return beside(lowering.of(plan.input, before), "WindowTableFunction", description, factory)
+
+
+def _sessions(plan: WindowTableFunction, lowering: Lowering, before: bool) -> Transformation:
+    """Rows with the columns of their sessions, which are known when these have ended."""
+    rows, takes = plan.input.row_type, lowering.input_changes(plan, before)
+    kind = rows.types[plan.time]
+    if not takes[0].is_insert_only:
+        raise Unexecutable(plan, SESSIONS_OF_CHANGES)
+    if is_proctime(kind):
+        raise Unexecutable(plan, "sessions of processing time are for aggregates of their rows alone")
+    if kind.root is TypeRoot.TIMESTAMP_LTZ and lowering.options.time_zone != UTC:
+        raise Unexecutable(plan, f"sessions of instants follow no time zone here: {SET_UTC}")
+    factory = SessionFactory(
+        input_rows=(rows,), rows=plan.row_type, takes=takes, time=plan.time, gap_ms=Millis(plan.size)
+    )
+    keys = ", ".join(rows.names[each] for each in plan.partition_by)
+    description = f"SESSION of {plan.size} ms by {rows.names[plan.time]} of [{keys}]"
+    return lowering.operator("WindowTableFunction", description, plan, factory, [plan.partition_by], before)
 
 
 def window_rank(plan: Rank | Deduplicate, lowering: Lowering, before: bool) -> Transformation:

@@ -83,8 +83,8 @@ def _union(*changes: Changes) -> Changes:
 
 def _of_aggregate(plan: nodes.Aggregate) -> Changes:
     below = _made(plan.input)
-    if below.is_insert_only and (plan.window is not None or is_window_aggregate(plan)):
-        return INSERTS
+    if plan.window is not None or is_window_aggregate(plan):
+        return INSERTS  # once the window has ended
     if not plan.calls and below.is_insert_only:  # each group once, as DISTINCT has it
         return INSERTS
     # A group whose rows are all gone is deleted; the one group of an aggregate without keys stays.

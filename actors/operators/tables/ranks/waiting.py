@@ -21,7 +21,7 @@ from flinkray.execution import LATE_RECORDS_DROPPED
 from flinkray.types.records import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp
 
 _WAITING = "waiting"
-_TIME = "time"
+TIME = "time"
 _WATERMARK = "watermark"
 _UNITS_PER_MS = {"ms": 1, "us": 1_000, "ns": 1_000_000}
 
@@ -47,7 +47,7 @@ class WaitingOperator(TableOperator[Factory]):
     def __init__(self, factory: Factory, time: int | None) -> None:
         super().__init__(factory)
         self._time = time
-        self._waiting = RowStore(self.input_schemas[0], {_TIME: Numbers(np.int64)})
+        self._waiting = RowStore(self.input_schemas[0], {TIME: Numbers(np.int64)})
         self._watermark = int(MIN_TIMESTAMP)
         self._earliest = int(MAX_TIMESTAMP)
 
@@ -93,7 +93,7 @@ class WaitingOperator(TableOperator[Factory]):
 
     def _process_until(self, time: int) -> None:
         slots = self._waiting.live_slots()
-        times = self._waiting.numbers(_TIME)[slots]
+        times = self._waiting.numbers(TIME)[slots]
         is_due = times <= time
         self._earliest = int(times[~is_due].min(initial=int(MAX_TIMESTAMP)))
         due = slots[is_due]
@@ -119,5 +119,5 @@ class WaitingOperator(TableOperator[Factory]):
         if restored is not None:
             # What was late stays late; subtasks had the watermarks of their inputs, of which the lowest holds for all.
             self._watermark = min(restored.items(_WATERMARK), default=int(MIN_TIMESTAMP))
-        times = self._waiting.numbers(_TIME)[: len(self._waiting)]
+        times = self._waiting.numbers(TIME)[: len(self._waiting)]
         self._earliest = int(times.min(initial=int(MAX_TIMESTAMP)))

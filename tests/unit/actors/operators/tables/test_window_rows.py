@@ -21,7 +21,7 @@ from flinkray.tables.plans.nodes import Join, Values
 from flinkray.tables.types.arrow import stored_schema
 from flinkray.tables.types.logical import BIGINT, BOOLEAN, DOUBLE, INT, ROW, STRING, TIMESTAMP, RowType
 from flinkray.transformations.table_window_factories import WindowAggregateFactory, WindowJoinFactory, WindowRankFactory
-from flinkray.types.changelogs import INSERTS
+from flinkray.types.changelogs import INSERTS, Changes
 from flinkray.types.keys import ColumnKey
 from tests.support.rescaling import Subtasks
 from tests.support.tables import changes_as_batch
@@ -147,25 +147,56 @@ def test_of_rows_with_the_same_order_the_first_or_the_last_to_come_is_first(is_l
 # -- aggregates ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_rows_of_a_key_are_aggregated_when_their_window_has_ended(seed: int) -> None:
+def aggregate_factory(takes: Changes) -> WindowAggregateFactory:
     distinct = AggregateCall("SUM", (Column(DOUBLE, 1),), DOUBLE, distinct=True)
-    made = WindowAggregateFactory(
+    return WindowAggregateFactory(
         input_rows=(ROWS,),
         rows=ROW(("k", STRING), ("window_end", BOUND), ("window_start", BOUND), ("n", BIGINT), ("total", DOUBLE)),
-        takes=(INSERTS,),
+        takes=(takes,),
         ends=(END,),
         keys=(0, END, START),
         calls=(AggregateCall("COUNT", (), BIGINT), distinct),
     )
-    run = Run(lambda: WindowAggregateOperator(made), 1, seed)
+
+
+def model_of_aggregates(rows: Sequence[Row]) -> Counter[Row]:
     wanted: Counter[Row] = Counter()
-    for key, start in {(row[0], row[START]) for row in run.in_time[0]}:
-        values = [row[1] for row in run.in_time[0] if (row[0], row[START]) == (key, start)]
+    for key, start in {(row[0], row[START]) for row in rows}:
+        values = [row[1] for row in rows if (row[0], row[START]) == (key, start)]
         known = {"NaN" if each != each else each: each for each in values if each is not None}
         wanted[_comparable((key, start + 10, start, len(values), sum(known.values()) if known else None))] += 1
-    assert run.rows == wanted
+    return wanted
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_rows_of_a_key_are_aggregated_when_their_window_has_ended(seed: int) -> None:
+    run = Run(lambda: WindowAggregateOperator(aggregate_factory(INSERTS)), 1, seed)
+    assert run.rows == model_of_aggregates(run.in_time[0])
     assert run.late == run.dropped > 0
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_rows_that_are_taken_back_in_time_are_not_in_the_results_of_their_window(seed: int) -> None:
+    made = aggregate_factory(Changes(updates=True, deletes=True))
+    generator, left, watermark, found = random.Random(seed), list[Row](), 0, list[Row]()
+    subtasks = Subtasks(lambda: WindowAggregateOperator(made), [ColumnKey(("k",))], 2)
+    for number in range(40):
+        start, choose = watermark // 10 * 10 + generator.choice([10, 20]), generator.choice
+        rows = [
+            (choose("ab"), choose([1.0, 2.0, None]), each, start, start + 10) for each in (2 * number, 2 * number + 1)
+        ]
+        gone = [row for row in left if row[END] - 1 > watermark and generator.random() < 0.3]
+        subtasks.push(changes_as_batch([(0, row) for row in rows] + [(3, row) for row in gone], SCHEMA))
+        left = [*(row for row in left if row not in gone), *rows]
+        watermark += choose([0, 4])
+        subtasks.watermark(2**62 if number == 39 else watermark)
+        for harness in subtasks.harnesses:
+            for batch in harness.output.batches:
+                found += zip(*(map(_plain, column) for column in batch.data.columns), strict=True)
+            harness.output.clear()
+        if number % 9 == 8:
+            subtasks = subtasks.rescaled(generator.randint(1, 3))
+    assert Counter(found) == model_of_aggregates(left)
 
 
 # -- join ----------------------------------------------------------------------------------------------------------

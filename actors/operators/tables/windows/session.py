@@ -1,0 +1,82 @@
+"""SESSION: rows with the bounds of their sessions, once these have ended (Flink's windows that are unaligned)."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from actors.columns.ordering import differs_from_previous, distinct, order_by
+from actors.columns.take import take
+from actors.keys.index import Ids
+from actors.operators.tables.changes import Kinds
+from actors.operators.tables.ranks.waiting import TIME, WaitingOperator, times_of
+from flinkray.batches.batch import Batch
+from flinkray.batches.numpy_arrays import from_numpy
+from flinkray.execution import LATE_RECORDS_DROPPED
+from flinkray.transformations.table_window_factories import SessionFactory
+from flinkray.types.records import MAX_TIMESTAMP, Kind
+
+_BOUND = pa.timestamp("ms")
+
+
+class SessionOperator(WaitingOperator[SessionFactory]):
+    """A session has the rows of a key that are no further apart than the gap, and ends that long behind its last row.
+
+    Results have the times of their windows as event times. A row is late whose session, with all that wait and come
+    with it, has ended.
+    """
+
+    def __init__(self, factory: SessionFactory) -> None:
+        super().__init__(factory, factory.time)
+
+    def process_rows(self, rows: pa.RecordBatch, keys: Ids, kinds: Kinds | None, input_index: int) -> None:
+        times = times_of(rows.column(self.factory.time))
+        is_late = times + self.factory.gap_ms <= self._watermark + 1
+        if is_late.any():
+            _, waiting = self._waiting.of_keys(distinct(keys))
+            all_keys = np.concatenate([self._waiting.keys_of(waiting), keys])
+            _, ends = self._sessions(all_keys, np.concatenate([self._waiting.numbers(TIME)[waiting], times]))
+            on_time = np.flatnonzero(ends[len(waiting) :] - 1 > self._watermark)
+            self.context.metrics.count(LATE_RECORDS_DROPPED, len(times) - len(on_time))
+            keys, rows, times = keys[on_time], take(rows, from_numpy(on_time)), times[on_time]
+        if len(times):
+            self._waiting.add(keys, rows, time=times)
+            self._earliest = min(self._earliest, int(times.min()) + self.factory.gap_ms - 1)
+
+    def process_due(self, keys: Ids, rows: pa.RecordBatch) -> None:
+        raise NotImplementedError  # rows are due by their sessions
+
+    def _process_until(self, time: int) -> None:
+        slots = self._waiting.live_slots()
+        starts, ends = self._sessions(self._waiting.keys_of(slots), self._waiting.numbers(TIME)[slots])
+        is_due = ends - 1 <= time
+        self._earliest = int(ends[~is_due].min(initial=int(MAX_TIMESTAMP))) - 1
+        due = np.flatnonzero(is_due)
+        if not len(due):
+            return
+        due = due[order_by(ends[due])]
+        rows = self._waiting.take(slots[due])
+        self._waiting.remove(slots[due])
+        self._give(rows, starts[due], ends[due])
+        self.forget_unused()
+
+    def _sessions(self, keys: Ids, times: Ids) -> tuple[Ids, Ids]:
+        """The start and the end of the session of each row, where these are all rows of their keys."""
+        order = order_by(keys, times)
+        sorted_times = times[order]
+        is_first = differs_from_previous(keys[order]) | (
+            np.diff(sorted_times, prepend=sorted_times[:1]) > self.factory.gap_ms
+        )
+        firsts, numbers = np.flatnonzero(is_first), np.cumsum(is_first) - 1
+        lasts = np.append(firsts[1:], len(order)) - 1
+        starts, ends = np.empty(len(order), np.int64), np.empty(len(order), np.int64)
+        starts[order] = sorted_times[firsts][numbers]
+        ends[order] = sorted_times[lasts][numbers] + self.factory.gap_ms
+        return starts, ends
+
+    def _give(self, rows: pa.RecordBatch, starts: Ids, ends: Ids) -> None:
+        times = from_numpy(ends - 1)
+        bounds = [from_numpy(starts).cast(_BOUND), from_numpy(ends).cast(_BOUND), times.cast(self.schema.types[-1])]
+        batch = Batch(pa.RecordBatch.from_arrays([*rows.columns, *bounds], schema=self.schema), Kind.ROW, times)
+        for offset in range(0, batch.num_rows, self.context.batch_rows):
+            self.output.emit(batch.slice(offset, self.context.batch_rows))
