@@ -38,6 +38,10 @@ class ThreadedSplitReader(SplitListReader[S]):
     def parts(self, split: S) -> Iterator[tuple[pa.RecordBatch, S]]:
         """The rows of a split, each batch with the split as it is after it. Called on the thread, and may block."""
 
+    def batch_of(self, data: pa.RecordBatch) -> Batch:
+        """The rows of what `parts` gave."""
+        return Batch(data, self._kind)
+
     def read_split(self, split: S) -> Iterator[tuple[Batch | None, S]]:
         handover: Handover[tuple[pa.RecordBatch, S]] = Handover(_BATCHES_AHEAD, self._context.notify_available)
         thread = threading.Thread(
@@ -52,7 +56,7 @@ class ThreadedSplitReader(SplitListReader[S]):
                 if taken:
                     split = taken[0][1]
                     # While the reader waits, its last batch must be nobody's but the consumer's.
-                    yield Batch(taken.pop()[0], self._kind), split
+                    yield self.batch_of(taken.pop()[0]), split
                 elif is_drained:
                     return
                 else:

@@ -9,6 +9,8 @@ from pyarrow import fs
 from flinkray.connectors.files.formats import LineFiles
 from flinkray.connectors.formats.message_format import MessageFormat, decode_each, decode_rows
 
+KINDS = "$kind"
+"""The column behind the others of a changelog format that says what each row does."""
 _COMMENT = b"#"
 
 
@@ -25,9 +27,14 @@ class MessageLines(LineFiles):
         self._skips = skips
         self._has_comments = has_comments
         self.kind = message_format.record_type.kind
+        self.is_changelog = message_format.is_changelog
 
     def schema(self, system: fs.FileSystem, path: str) -> pa.Schema:
         return self._format.record_type.schema
+
+    def splits(self, system: fs.FileSystem, path: str, size: int) -> list[tuple[int, int | None]]:
+        # One subtask reads all changes of a file: those of one row have to stay in order.
+        return [(0, None)] if self.is_changelog else super().splits(system, path, size)
 
     def parse(self, lines: bytes, schema: pa.Schema) -> pa.RecordBatch:
         text = pa.array([lines.removesuffix(b"\n")], pa.large_binary())
@@ -39,9 +46,13 @@ class MessageLines(LineFiles):
             is_message = pc.and_not(is_message, pc.starts_with(messages, _COMMENT))
         messages = messages.filter(is_message)
         if self._skips:
-            data = decode_each(self._format, messages).data
+            decoded = decode_each(self._format, messages)
         elif len(messages):
-            data = decode_rows(self._format, messages).data
+            decoded = decode_rows(self._format, messages)
         else:
             return pa.RecordBatch.from_pylist([], schema=schema)
-        return data.select([name for name in schema.names if name in data.schema.names])
+        data = decoded.data
+        data = data.select([name for name in schema.names if name in data.schema.names])
+        if decoded.kinds is None:
+            return data
+        return pa.RecordBatch.from_arrays([*data.columns, decoded.kinds], names=[*data.schema.names, KINDS])

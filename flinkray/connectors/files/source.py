@@ -13,10 +13,11 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import fs
 
+from flinkray.batches.batch import Batch
 from flinkray.connectors.files.formats import CsvFiles, FileFormat, FileSplit, ParquetFiles, refuse_ambiguous
 from flinkray.connectors.files.inferred_types import filled, has_unknown, unknown_as_text
 from flinkray.connectors.files.known_formats import FORMATS, format_of
-from flinkray.connectors.files.message_lines import MessageLines
+from flinkray.connectors.files.message_lines import KINDS, MessageLines
 from flinkray.connectors.files.monitoring import FileMonitor, MonitoredFiles
 from flinkray.connectors.files.orc_files import OrcFiles
 from flinkray.connectors.files.partitions import DEFAULT_PARTITION, Partitions, partition_column, partition_values
@@ -163,6 +164,10 @@ class FileSource(Source):
         if self._schema is None:
             self._schema = self._find_schema()
         return RecordType(self._kind(), self._schema)
+
+    @property
+    def is_changelog(self) -> bool:
+        return self._lines is not None and self._lines.is_changelog
 
     def _kind(self) -> Kind:
         return Kind.ROW if self._partition_columns or self._metadata else self._format().kind
@@ -395,7 +400,16 @@ class _FileReader(ThreadedSplitReader[_Split]):
             if not field.nullable and column.null_count:
                 raise MissingColumnError.of_null(field.name)
             columns.append(column)
-        return pa.RecordBatch.from_arrays(columns, schema=self._schema)
+        if KINDS not in data.schema.names:
+            return pa.RecordBatch.from_arrays(columns, schema=self._schema)
+        names = [*self._schema.names, KINDS]
+        return pa.RecordBatch.from_arrays([*columns, data.column(KINDS)], names=names)
+
+    def batch_of(self, data: pa.RecordBatch) -> Batch:
+        if KINDS not in data.schema.names:
+            return super().batch_of(data)
+        rows = pa.RecordBatch.from_arrays(data.columns[:-1], schema=self._schema)
+        return super().batch_of(rows).with_kinds(data.columns[-1])
 
     def _metadata_of(self, file: FileSplit) -> dict[str, Any]:
         if not self._metadata:

@@ -19,10 +19,11 @@ from flinkray.connectors.lookup import LookupTable, RowsLookup
 from flinkray.connectors.sink import Sink
 from flinkray.connectors.source import Boundedness, Source
 from flinkray.tables.connectors.contract import Connector, TableSource, metadata_columns, physical_columns
-from flinkray.tables.connectors.formats import message_format, skips_bad_messages
+from flinkray.tables.connectors.formats import is_changelog, message_format, skips_bad_messages
 from flinkray.tables.connectors.options import ConnectorOptions, size_in_bytes
 from flinkray.tables.plans.tables import Table
 from flinkray.tables.types.arrow import to_arrow
+from flinkray.types.changelogs import INSERTS, Changes
 
 _FORMATS = {
     "csv": "csv",
@@ -32,6 +33,10 @@ _FORMATS = {
     "avro": "avro",
     "arrow": "arrow",
     "raw": "text",
+    "canal-json": "canal-json",
+    "debezium-json": "debezium-json",
+    "maxwell-json": "maxwell-json",
+    "ogg-json": "ogg-json",
 }
 _HALF_HOUR_MS = 30 * 60_000
 _COMMIT = "sink.partition-commit"
@@ -64,7 +69,7 @@ def _lines(table: Table, options: ConnectorOptions, file_format: str) -> Message
         for key in ("csv.quote-character", "csv.disable-quote-character", "csv.escape-character", "csv.null-literal"):
             options.refuse(key, "with 'csv.header' values are quoted by \", and empty or NA where they are null")
         return None
-    if file_format not in ("csv", "json"):
+    if file_format not in ("csv", "json") and not is_changelog(options, "format"):
         return None
     stored = [column for column in physical_columns(table) if column.name not in table.partitioned_by]
     return message_format(options, "format", stored)
@@ -105,6 +110,8 @@ def _source(table: Table, options: ConnectorOptions) -> TableSource:
 
 def _sink(table: Table, options: ConnectorOptions) -> Sink:
     path, file_format = options.required("path"), _format(table, options)
+    if is_changelog(options, "format"):
+        raise options.fail(f"files of format {file_format!r} are read, and not written")
     lines = _lines(table, options, file_format)
     if lines is None and file_format == "csv" and options.text("csv.field-delimiter", ",") != ",":
         raise options.fail("with 'csv.header' CSV is written with commas, whatever 'csv.field-delimiter' says")
@@ -180,7 +187,7 @@ def _overwriting(sink: Sink, static: Mapping[str, str]) -> Sink:
 
 def _lookup(table: Table, options: ConnectorOptions) -> LookupTable | None:
     source = _source(table, options).source
-    if source.boundedness is not Boundedness.BOUNDED or metadata_columns(table):
+    if source.boundedness is not Boundedness.BOUNDED or metadata_columns(table) or source.is_changelog:
         return None
     return RowsLookup(partial(_read, source.prepare(), [column.name for column in physical_columns(table)]))
 
@@ -190,4 +197,10 @@ def _read(source: Source, names: Sequence[str]) -> pa.Table:
     return source.read_all().rename_columns(list(names))
 
 
-CONNECTOR = Connector(_source, _sink, readable=tuple(METADATA), lookup=_lookup, overwriting=_overwriting)
+def _changes(_table: Table, options: ConnectorOptions) -> Changes:
+    return Changes(updates=True, deletes=True) if is_changelog(options, "format") else INSERTS
+
+
+CONNECTOR = Connector(
+    _source, _sink, readable=tuple(METADATA), changes=_changes, lookup=_lookup, overwriting=_overwriting
+)

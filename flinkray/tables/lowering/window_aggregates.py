@@ -159,6 +159,8 @@ def of_windows(
 def _of_kept_rows(plan: Aggregate, lowering: Lowering) -> Transformation:
     """An operator that keeps all rows of windows, for what no window operator of streams computes."""
     found, takes = window_columns(plan.input), lowering.input_changes(plan, before=True)
+    if plan.window is not None and plan.window.kind == "SESSION" and not takes[0].is_insert_only:
+        raise Unexecutable(plan, SESSIONS_OF_CHANGES)
     if plan.window is not None:
         return lowering.of(_of_columns(plan, plan.window))
     if found is None or found.windows.is_proctime:

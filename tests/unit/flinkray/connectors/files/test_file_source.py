@@ -25,6 +25,7 @@ from pyarrow import fs
 import flinkray.connectors.files.formats
 import flinkray.connectors.files.source
 from flinkray import (
+    DebeziumJsonFormat,
     FileSource,
     InvalidProgramError,
     RecordError,
@@ -48,6 +49,24 @@ def test_every_format_is_read_as_it_was_written(tmp_path: Path, format: str) -> 
     assert table_of(batches).to_pydict() == TABLE.to_pydict()
     assert max(batch.num_rows for batch in batches) == 8
     assert {batch.record_type for batch in batches} == {source.output_type}
+
+
+def test_a_file_of_changes_is_one_split_and_its_rows_have_kinds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(flinkray.connectors.files.formats, "_RANGE_BYTES", 50)
+    changes: list[dict[str, Any]] = [{"op": "c", "before": None, "after": {"n": n}} for n in range(9)]
+    changes += [{"op": "u", "before": {"n": 1}, "after": {"n": 10}}, {"op": "d", "before": {"n": 2}, "after": None}]
+    lines = [*map(json.dumps, changes), "none"]
+    (tmp_path / "day=1").mkdir()
+    (tmp_path / "day=1" / "a.json").write_text("\n".join(lines))
+    source = FileSource(tmp_path, DebeziumJsonFormat({"n": int}), partition_columns=["day"], bad_lines="skip")
+    assert source.is_changelog
+    assert len(splits_of(source)) == 1
+    batches = read(source)
+    found = [(kind, *row.values()) for each in batches for kind, row in
+             zip(each.row_kinds.to_pylist(), each.data.to_pylist(), strict=True)]  # fmt: skip
+    assert found == [*((0, n, "1") for n in range(9)), (1, 1, "1"), (2, 10, "1"), (3, 2, "1")]
 
 
 @pytest.mark.parametrize("format", ["parquet", "orc"])
