@@ -154,13 +154,14 @@ def test_partitions_of_a_table_are_committed_and_overwritten_and_read_with_what_
     assert file.read_text() == '1;"a;b"\nn/a;n/a\n'
     assert (tmp_path / "dt=2024-01-02" / "_SUCCESS").exists()
     assert sorted(Announced.told) == [("x", day) for day in ("2024-01-01", "2024-01-02", "never")]
-    (tmp_path / "dt=2024-01-02" / "more").write_text("#1;a\nbad;b\n5;c\n")
+    (tmp_path / "dt=2024-01-02" / "more").write_text("#1;a\nbad;b\n5;c\n6;d;e\n")
 
     def found() -> list[tuple[Any, ...]]:
         return sorted(map(tuple, tables.execute_sql("SELECT n, word, dt FROM days").collect()), key=str)
 
     assert found() == [
-        (1, "a;b", "2024-01-01"), (3, "", "2024-01-02"), (5, "c", "2024-01-02"), (None, None, "2024-01-01")
+        (1, "a;b", "2024-01-01"), (3, "", "2024-01-02"), (5, "c", "2024-01-02"), (None, "b", "2024-01-02"),
+        (None, None, "2024-01-01"),
     ]  # fmt: skip
     known = "SELECT name, size, `file.modification-time` FROM days WHERE n = 1"
     ((name, size, changed),) = tables.execute_sql(known).collect()

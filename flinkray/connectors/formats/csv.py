@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import base64
+import binascii
 import io
 import re
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 
-from flinkray.connectors.formats.message_format import MessageFormat, rows_type, shown, written_columns
+from flinkray.connectors.formats.json_values import rounded_text
+from flinkray.connectors.formats.message_format import (
+    BAD_VALUES,
+    MessageFormat,
+    in_halves,
+    rows_type,
+    shown,
+    written_columns,
+)
 from flinkray.connectors.formats.nested_columns import is_list, lengths, offsets, retyped
 from flinkray.functions.type_hints import record_type
 from flinkray.types.arrow_types import is_bytes, is_text
@@ -22,6 +32,8 @@ _LINE_END = "\r?\n?$"
 class CsvFormat(MessageFormat):
     """Each message is a line without column names: a value for each column of the schema, in its order.
 
+    Bytes are Base64, as in JSON.
+
     Args:
         schema: the columns: a pa.Schema, dataclass, NamedTuple, TypedDict or dict of name -> type; of nested types
             lists alone, of values that are not nested.
@@ -30,9 +42,16 @@ class CsvFormat(MessageFormat):
         escape: before a character that stands for itself; None: there is none.
         null_text: what is read as null, where it is not quoted, and null is written as.
         element_delimiter: between two elements of a list.
+        rounds: whether values with more digits than the type of their column are read: decimals are rounded, and null
+            where they are too large, and times are cut to their unit.
+        bad_values: what becomes of a value that is not of its type: "fail": the message cannot be read; "null": the
+            value is null, as are those that a line of too few lacks.
     """
 
-    _element_delimiter = ";"  # Of the class, too: formats that were stored before there was any of this are without it.
+    # Of the class, too: formats that were stored before there was any of this are without it.
+    _element_delimiter = ";"
+    _rounds = False
+    _bad_values = "fail"
 
     def __init__(
         self,
@@ -42,6 +61,8 @@ class CsvFormat(MessageFormat):
         escape: str | None = None,
         null_text: str = "",
         element_delimiter: str = ";",
+        rounds: bool = False,
+        bad_values: Literal["fail", "null"] = "fail",
     ) -> None:
         self._schema: pa.Schema = record_type(schema).schema
         for column in self._schema:
@@ -58,12 +79,21 @@ class CsvFormat(MessageFormat):
         if not element_delimiter:
             raise ValueError("CsvFormat(element_delimiter=...) is a text that is not empty")
         self._element_delimiter = element_delimiter
+        self._rounds = rounds
+        if bad_values not in BAD_VALUES:
+            raise ValueError(f"CsvFormat(bad_values=...) is {' or '.join(map(repr, BAD_VALUES))}, not {bad_values!r}")
+        self._bad_values = bad_values
 
     @property
     def record_type(self) -> RecordType:
         return rows_type(self._schema)
 
     def decode(self, messages: pa.Array) -> pa.RecordBatch:
+        if self._bad_values == "fail":
+            return self._decode(messages)
+        return in_halves(messages, self._decode, self._decode_filled)
+
+    def _decode(self, messages: pa.Array) -> pa.RecordBatch:
         lines = pc.replace_substring_regex(messages, _LINE_END, b"")
         broken = pc.or_(pc.match_substring(lines, b"\n"), pc.match_substring(lines, b"\r"))
         if pc.any(broken).as_py():
@@ -71,6 +101,30 @@ class CsvFormat(MessageFormat):
         if len(self._schema) > 1 and pc.any(pc.equal(pc.binary_length(lines), 0)).as_py():
             raise ValueError(f"an empty line in place of {len(self._schema)} values")
         self._check_quotes(lines)
+        try:
+            table = self._read(lines, pa.schema([(field.name, _read_type(field.type)) for field in self._schema]))
+            table = self._with_restored(table)
+            check_decimals(table)
+        except ValueError as error:
+            if not self._rounds and self._bad_values == "fail":
+                raise ValueError(str(error)) from error
+            table = self._value_by_value(lines)
+        if table.num_rows != len(messages):
+            raise ValueError(f"no line of {len(self._schema)} values: {shown(messages[0].as_py())}")
+        return table.to_batches()[0]
+
+    def _decode_filled(self, message: bytes) -> pa.RecordBatch:
+        """The row of a line with null for the values that it lacks at its end."""
+        missing = f"{self._delimiter}{self._null_text}".encode()
+        line = message.rstrip(b"\r\n")
+        for count in range(1, len(self._schema) if line else 0):
+            try:
+                return self._decode(pa.array([line + count * missing], pa.large_binary()))
+            except ValueError:
+                continue
+        raise ValueError(f"no line of {len(self._schema)} values: {shown(message)}")
+
+    def _read(self, lines: pa.Array, column_types: pa.Schema) -> pa.Table:
         parse = pa_csv.ParseOptions(
             delimiter=self._delimiter,
             quote_char=self._quote or False,
@@ -78,7 +132,7 @@ class CsvFormat(MessageFormat):
             ignore_empty_lines=False,
         )
         convert = pa_csv.ConvertOptions(
-            column_types=pa.schema([(field.name, _read_type(field.type)) for field in self._schema]),
+            column_types=column_types,
             null_values=[self._null_text],
             strings_can_be_null=True,
             quoted_strings_can_be_null=False,
@@ -88,22 +142,50 @@ class CsvFormat(MessageFormat):
         read = pa_csv.ReadOptions(
             use_threads=False, column_names=self._schema.names, block_size=max(len(text) + 1, 1024)
         )
+        return pa_csv.read_csv(io.BytesIO(text), read, parse, convert).combine_chunks()
+
+    def _value_by_value(self, lines: pa.Array) -> pa.Table:
+        """The columns of lines of which a value cannot be read as it is.
+
+        Raises:
+            ValueError: one cannot be read at all, and is not to be null; or a line has too many or too few.
+        """
         try:
-            table = self._with_lists(pa_csv.read_csv(io.BytesIO(text), read, parse, convert).combine_chunks())
-            check_decimals(table)
+            table = self._read(lines, pa.schema([(field.name, pa.string()) for field in self._schema]))
         except pa.ArrowInvalid as error:
             raise ValueError(str(error)) from error
-        if table.num_rows != len(messages):
-            raise ValueError(f"no line of {len(self._schema)} values: {shown(messages[0].as_py())}")
-        return table.to_batches()[0]
+        for place, field in enumerate(self._schema):
+            column = table.column(place).chunk(0)
+            parts = self._split(column, field.type.value_type) if is_list(field.type) else column
+            try:
+                table = table.set_column(place, field, retyped(parts, field.type, self._each_value))
+            except ValueError as error:
+                raise ValueError(f"column {field.name!r}: {error}") from error
+        return table
 
-    def _with_lists(self, table: pa.Table) -> pa.Table:
-        """The table with lists for the texts of their elements."""
+    def _each_value(self, texts: pa.Array, kind: pa.DataType) -> pa.Array:
+        """Texts of values in their type, where they are brought into it, or null, as the format says."""
+        found = [self._value(text, kind) for text in texts.to_pylist()]
+        return pa.concat_arrays(found) if found else pa.array([], kind)
+
+    def _value(self, text: str | None, kind: pa.DataType) -> pa.Array:
+        try:
+            if text is not None and not is_text(kind):
+                text = rounded_text(text.strip(), kind) if self._rounds else text.strip()
+            return _of_text(pa.array([text], pa.string()), kind)
+        except ValueError:
+            if self._bad_values == "fail":
+                raise
+            return pa.nulls(1, kind)
+
+    def _with_restored(self, table: pa.Table) -> pa.Table:
+        """The table with lists for the texts of their elements, and bytes for those in Base64."""
         for place, field in enumerate(self._schema):
             if is_list(field.type):
                 parts = self._split(table.column(place).chunk(0), field.type.value_type)
-                column = retyped(parts, field.type, pa.Array.cast)
-                table = table.set_column(place, field, column)
+                table = table.set_column(place, field, retyped(parts, field.type, _of_text))
+            elif is_bytes(field.type):
+                table = table.set_column(place, field, _of_text(table.column(place).chunk(0), field.type))
         return table
 
     def _split(self, texts: pa.Array, kind: pa.DataType) -> pa.Array:
@@ -145,7 +227,7 @@ class CsvFormat(MessageFormat):
 
     def _joined(self, name: str, column: pa.Array) -> pa.Array:
         """The elements of each list one after the other."""
-        parts = retyped(column, pa.list_(pa.string()), pa.Array.cast)
+        parts = retyped(column, pa.list_(pa.string()), _as_text)
         elements = parts.flatten()
         inside = pc.fill_null(pc.match_substring(elements, self._element_delimiter), False)
         if pc.any(inside).as_py():
@@ -164,7 +246,7 @@ class CsvFormat(MessageFormat):
         return joined
 
     def _texts(self, name: str, column: pa.Array) -> pa.Array:
-        texts = self._joined(name, column) if is_list(column.type) else column.cast(pa.string())
+        texts = self._joined(name, column) if is_list(column.type) else _as_text(column)
         special = [self._delimiter, "\r", "\n", *filter(None, (self._quote, self._escape))]
         needs = pc.match_substring_regex(texts, "[" + "".join(map(re.escape, special)) + "]")
         needs = pc.or_(needs, pc.equal(texts, self._null_text))
@@ -187,7 +269,28 @@ def _with_elements(lists: pa.Array, elements: pa.Array) -> pa.Array:
 
 
 def _read_type(kind: pa.DataType) -> pa.DataType:
-    return pa.string() if is_list(kind) else kind
+    return pa.string() if is_list(kind) or is_bytes(kind) else kind
+
+
+def _as_text(values: pa.Array, _kind: pa.DataType | None = None) -> pa.Array:
+    if not is_bytes(values.type):
+        return values.cast(pa.string())
+    texts = [None if value is None else base64.b64encode(value).decode("ascii") for value in values.to_pylist()]
+    return pa.array(texts, pa.string())
+
+
+def _of_text(texts: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Values of a type of their texts; ValueError, or pa.ArrowInvalid: one is none."""
+    if pa.types.is_time(kind):  # which Arrow makes of no text
+        moments = pc.binary_join_element_wise("1970-01-01T", texts, "")
+        return moments.cast(pa.timestamp(kind.unit)).cast(kind)
+    if not is_bytes(kind):
+        return texts.cast(kind)
+    try:
+        values = [None if text is None else base64.b64decode(text, validate=True) for text in texts.to_pylist()]
+    except binascii.Error as error:
+        raise ValueError(f"bytes are read as Base64: {error}") from error
+    return pa.array(values, kind)
 
 
 def check_decimals(data: pa.RecordBatch | pa.Table) -> None:

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from flinkray.connectors.formats.json_lines import from_json_lines, json_objects
-from flinkray.connectors.formats.message_format import MessageFormat, rows_type, shown, written_columns
+from flinkray.connectors.formats.json_values import in_type, json_object, json_text
+from flinkray.connectors.formats.message_format import (
+    BAD_VALUES,
+    MessageFormat,
+    in_halves,
+    rows_type,
+    shown,
+    written_columns,
+)
 from flinkray.errors import InvalidProgramError
 from flinkray.functions.type_hints import record_type
 from flinkray.types.nested import with_items
@@ -33,12 +41,18 @@ class JsonFormat(MessageFormat):
             both are read.
         ignore_null_fields: whether what is null is left out of objects that are written.
         fail_on_missing_field: whether a message that lacks one of the columns cannot be read.
+        rounds: whether values with more digits than the type of their column are read: decimals are rounded, and null
+            where they are too large, times are cut to their unit, and numbers to whole ones where such are wanted.
+        bad_values: what becomes of a value that is not of its type, where its message is an object: "fail": the
+            message cannot be read; "null": the value is null, an element or a field in another value as well.
     """
 
     # Of the class, too: formats that were stored before there was any of this are without it.
     _timestamp_format = "ISO-8601"
     _ignore_null_fields = False
     _fail_on_missing_field = False
+    _rounds = False
+    _bad_values = "fail"
 
     def __init__(
         self,
@@ -46,6 +60,8 @@ class JsonFormat(MessageFormat):
         timestamp_format: str = "ISO-8601",
         ignore_null_fields: bool = False,
         fail_on_missing_field: bool = False,
+        rounds: bool = False,
+        bad_values: Literal["fail", "null"] = "fail",
     ) -> None:
         self._schema: pa.Schema | None = None if schema is None else record_type(schema).schema
         if timestamp_format not in TIMESTAMP_FORMATS:
@@ -53,6 +69,10 @@ class JsonFormat(MessageFormat):
         self._timestamp_format = timestamp_format
         self._ignore_null_fields = ignore_null_fields
         self._fail_on_missing_field = fail_on_missing_field
+        self._rounds = rounds
+        if bad_values not in BAD_VALUES:
+            raise ValueError(f"JsonFormat(bad_values=...) is {' or '.join(map(repr, BAD_VALUES))}, not {bad_values!r}")
+        self._bad_values = bad_values
 
     @property
     def record_type(self) -> RecordType:
@@ -61,6 +81,11 @@ class JsonFormat(MessageFormat):
         return rows_type(self._schema)
 
     def decode(self, messages: pa.Array) -> pa.RecordBatch:
+        if self._bad_values == "fail":
+            return self._decode(messages)
+        return in_halves(messages, self._decode, self._decode_readable)
+
+    def _decode(self, messages: pa.Array) -> pa.RecordBatch:
         # What begins with a brace and ends with one is an object or several: so rows can be too many, never too few,
         # and as many as messages only where each message is one.
         if not pc.all(pc.and_(pc.starts_with(messages, "{"), pc.ends_with(messages, "}"))).as_py():
@@ -72,12 +97,26 @@ class JsonFormat(MessageFormat):
             # Within an object a line break is white space: those of text are escaped.
             lines = pc.replace_substring(pc.replace_substring(messages, b"\n", b" "), b"\r", b" ")
             text = b"\n".join(lines.to_pylist())
-        data = from_json_lines(text, self.record_type.schema)
+        data = from_json_lines(text, self.record_type.schema, self._rounds)
         if data.num_rows != len(messages):
             raise ValueError(f"more than one JSON object in a message, such as {shown(messages[0].as_py())}")
         if self._fail_on_missing_field:
             _refuse_missing(messages, data)
         return data
+
+    def _decode_readable(self, message: bytes) -> pa.RecordBatch:
+        """The row of a message with null for each value that is not of its type."""
+
+        def if_readable(value: Any, kind: pa.DataType) -> Any:
+            try:
+                from_json_lines(json_text({"": value}).encode(), pa.schema([("", kind)]), self._rounds)
+            except ValueError:
+                return None
+            return value
+
+        schema, values = self.record_type.schema, json_object(message)
+        readable = {each.name: in_type(values.get(each.name), each.type, if_readable) for each in schema}
+        return from_json_lines(json_text(readable).encode(), schema, self._rounds)
 
     def encode(self, data: pa.RecordBatch) -> pa.Array:
         try:

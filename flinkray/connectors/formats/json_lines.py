@@ -152,12 +152,15 @@ def _joined(opening: str, counts: pa.Array, texts: pa.Array, closing: str, is_va
 # -- and back ------------------------------------------------------------------------------------------------------
 
 
-def from_json_lines(lines: bytes, schema: pa.Schema) -> pa.RecordBatch:
+def from_json_lines(lines: bytes, schema: pa.Schema, rounds: bool = False) -> pa.RecordBatch:
     """The columns of `schema` of each line, as to_json_lines writes them; null where a line does not name one.
 
     Values of other types are converted where that is exact, as text of a number is that number, and any value the text
     that it is written as: Canal writes all as text.
 
+    Args:
+        rounds: whether values with more digits than the type of their column are read, too: decimals rounded, and null
+            where they are too large, times and numbers cut.
     Raises:
         ValueError: a line is no JSON object, or a value is not one of the type of its column.
     """
@@ -166,7 +169,7 @@ def from_json_lines(lines: bytes, schema: pa.Schema) -> pa.RecordBatch:
     except MissingColumnError:
         raise
     except ValueError:
-        converted = converted_lines(lines, schema)
+        converted = converted_lines(lines, schema, rounds)
         if converted is None:
             raise
         return _from_lines(converted, schema)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from decimal import Decimal
+from decimal import ROUND_HALF_UP, Context, Decimal
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -17,6 +18,9 @@ _WHOLE = re.compile(r"\s*[+-]?[0-9]+\s*")
 _NUMBER = re.compile(r"\s*[+-]?(?:NaN|Infinity|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)\s*")
 """As Flink reads one; Python's `float` would also take `1_000`, digits of other scripts, and `inf`."""
 _TRUTHS = {"true": True, "false": False}
+_WIDE = Context(prec=400, Emax=400, Emin=-400)  # more digits than a double's exponent makes, and than any decimal has
+_FRACTION = re.compile(r"(?<=:\d\d)\.(\d+)")
+_PLACES = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 
 
 class NumberText(str):
@@ -25,24 +29,30 @@ class NumberText(str):
     __slots__ = ()
 
 
-def converted_lines(lines: bytes, schema: pa.Schema) -> bytes | None:
+def converted_lines(lines: bytes, schema: pa.Schema, rounds: bool = False) -> bytes | None:
     """The lines with each value in the type of its column, where there is exactly one such value; others are left.
 
+    Args:
+        rounds: whether a value with more digits than its type has is first `rounded`.
     Returns: None where nothing is converted, or a line cannot be read as JSON.
     """
     try:
-        rows = [_read(line) for line in lines.split(b"\n") if line.strip()]
-        fitting = [
-            {each.name: _fitting(row[each.name], each.type) for each in schema if each.name in row} for row in rows
-        ]
+        rows = [json_object(line) for line in lines.split(b"\n") if line.strip()]
+        fit = partial(in_type, convert=_rounded_and_fitting if rounds else _fitting)
+        fitting = [{each.name: fit(row[each.name], each.type) for each in schema if each.name in row} for row in rows]
         if all(found[name] is row[name] for found, row in zip(fitting, rows, strict=True) for name in found):
             return None
-        return "\n".join(map(_text, fitting)).encode()
+        return "\n".join(map(json_text, fitting)).encode()
     except (ValueError, RecursionError):
         return None
 
 
-def _read(line: bytes) -> dict[str, Any]:
+def json_object(line: bytes) -> dict[str, Any]:
+    """A line as an object, with numbers as they are written.
+
+    Raises:
+        ValueError: it is none, or a name is there twice.
+    """
     row = json.loads(line, parse_float=NumberText, object_pairs_hook=_unique)
     if not isinstance(row, dict):
         raise ValueError("no object")
@@ -57,21 +67,55 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _fitting(value: Any, kind: pa.DataType) -> Any:
-    """The value in the type; itself where it is of the type, or has no place in it."""
+def in_type(value: Any, kind: pa.DataType, convert: Callable[[Any, pa.DataType], Any]) -> Any:
+    """The value with all that is in it converted; itself where nothing is."""
     if value is None:
         return None
     if isinstance(value, dict) and types.is_struct(kind):
-        return _same({f.name: _fitting(value[f.name], f.type) for f in kind if f.name in value}, value)
+        return _same({f.name: in_type(value[f.name], f.type, convert) for f in kind if f.name in value}, value)
     if isinstance(value, dict) and types.is_map(kind):
-        return _same({key: _fitting(item, kind.item_type) for key, item in value.items()}, value)
+        return _same({key: in_type(item, kind.item_type, convert) for key, item in value.items()}, value)
     if isinstance(value, list) and is_list(kind):
-        items = [_fitting(item, kind.value_type) for item in value]
+        items = [in_type(item, kind.value_type, convert) for item in value]
         return value if all(a is b for a, b in zip(items, value, strict=True)) else items
+    return convert(value, kind)
+
+
+def _fitting(value: Any, kind: pa.DataType) -> Any:
+    """The value in the type; itself where it is of the type, or has no place in it."""
     for is_kind, convert in _CONVERSIONS:
         if is_kind(kind):
             return convert(value)
     return value
+
+
+def _rounded_and_fitting(value: Any, kind: pa.DataType) -> Any:
+    is_number = isinstance(value, int | NumberText) and not isinstance(value, bool)
+    if is_number and types.is_decimal(kind):
+        text = rounded_text(str(value), kind)
+        return None if text is None else NumberText(text)
+    if isinstance(value, NumberText) and types.is_integer(kind):
+        number = Decimal(value)
+        return int(number) if number.adjusted() < 20 else value
+    return _fitting(rounded_text(value, kind) if isinstance(value, str) and not is_number else value, kind)
+
+
+def rounded_text(text: str, kind: pa.DataType) -> str | None:
+    """The text of a value with no more digits than the type has, as Flink's tables read it: decimals are rounded, and
+    NULL where they are too large, and times are cut; itself where it has no more, or is no such value."""
+    if types.is_decimal(kind):
+        if not _NUMBER.fullmatch(text) or not (number := Decimal(text)).is_finite() or abs(number.adjusted()) > 300:
+            return text
+        rounded = number.quantize(Decimal(1).scaleb(-kind.scale), ROUND_HALF_UP, _WIDE)
+        if rounded.adjusted() >= kind.precision - kind.scale and rounded:
+            return None
+        return text if rounded == number else f"{rounded:f}"
+    if types.is_timestamp(kind) or types.is_time(kind):
+        places = _PLACES[kind.unit]
+        found = _FRACTION.search(text)
+        if found is not None and len(found[1]) > places:
+            return text[: found.start()] + (f".{found[1][:places]}" if places else "") + text[found.end() :]
+    return text
 
 
 def _same(found: dict[str, Any], value: dict[str, Any]) -> dict[str, Any]:
@@ -96,7 +140,7 @@ def _as_truth(value: Any) -> Any:
 
 
 def _as_text(value: Any) -> Any:
-    return value if isinstance(value, str) and not isinstance(value, NumberText) else _text(value)
+    return value if isinstance(value, str) and not isinstance(value, NumberText) else json_text(value)
 
 
 _CONVERSIONS: tuple[tuple[Callable[[pa.DataType], bool], Callable[[Any], Any]], ...] = (
@@ -108,14 +152,16 @@ _CONVERSIONS: tuple[tuple[Callable[[pa.DataType], bool], Callable[[Any], Any]], 
 )
 
 
-def _text(value: Any) -> str:
+def json_text(value: Any) -> str:
     """The value as JSON, with numbers as they were written."""
     if isinstance(value, NumberText):
         return str(value)
     if isinstance(value, dict):
         return (
-            "{" + ",".join(f"{json.dumps(key, ensure_ascii=False)}:{_text(each)}" for key, each in value.items()) + "}"
+            "{"
+            + ",".join(f"{json.dumps(key, ensure_ascii=False)}:{json_text(each)}" for key, each in value.items())
+            + "}"
         )
     if isinstance(value, list):
-        return "[" + ",".join(map(_text, value)) + "]"
+        return "[" + ",".join(map(json_text, value)) + "]"
     return json.dumps(value, ensure_ascii=False)

@@ -19,6 +19,8 @@ from flinkray.batches.batch import inserts
 from flinkray.errors import InvalidProgramError
 from flinkray.types.records import Kind, RecordType
 
+BAD_VALUES = ("fail", "null")
+"""What may become of a value that is not of the type of its column."""
 _SHOWN_BYTES = 200
 
 M = TypeVar("M")
@@ -155,6 +157,25 @@ def first_refused(messages: Sequence[M], decode: Callable[[Sequence[M]], object]
     except ValueError as error:
         return messages[0], str(error)
     return messages[0], ""
+
+
+def in_halves(
+    messages: pa.Array, decode: Callable[[pa.Array], pa.RecordBatch], decode_one: Callable[[bytes], pa.RecordBatch]
+) -> pa.RecordBatch:
+    """The rows of messages that `decode` may refuse: halves of what is refused are tried, down to single messages.
+
+    Args:
+        decode: a row for each message; ValueError where one is refused.
+        decode_one: the row of a message that is refused alone; raises ValueError, too.
+    """
+    try:
+        return decode(messages)
+    except ValueError:
+        if len(messages) == 1:
+            return decode_one(messages[0].as_py())
+    half = len(messages) // 2
+    parts = [in_halves(part, decode, decode_one) for part in (messages[:half], messages[half:])]
+    return pa.concat_batches(parts)
 
 
 def decode_each(message_format: MessageFormat, messages: pa.Array) -> Decoded:

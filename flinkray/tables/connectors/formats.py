@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 
@@ -64,6 +64,11 @@ def skips_bad_messages(options: ConnectorOptions, key: str) -> bool:
     return options.truth(f"{key.removesuffix('format')}{options.text(key)}.ignore-parse-errors")
 
 
+def _bad_values(options: ConnectorOptions, prefix: str) -> Literal["fail", "null"]:
+    """What becomes of values that cannot be read, in messages that can."""
+    return "null" if options.truth(f"{prefix}ignore-parse-errors") else "fail"
+
+
 def is_changelog(options: ConnectorOptions, key: str) -> bool:
     """Whether messages of the format are changes."""
     return options.text(key) in _CHANGELOGS
@@ -93,6 +98,8 @@ def _json_rows(
         timestamp_format=options.one_of(f"{prefix}timestamp-format.standard", TIMESTAMP_FORMATS, "SQL"),
         ignore_null_fields=options.truth(f"{prefix}encode.ignore-null-fields"),
         fail_on_missing_field=fails_on_missing,
+        rounds=True,
+        bad_values=_bad_values(options, prefix),
     )
 
 
@@ -132,6 +139,8 @@ def _csv(options: ConnectorOptions, prefix: str, columns: Sequence[TableColumn])
         escape=options.text(f"{prefix}escape-character") or None,
         null_text=options.text(f"{prefix}null-literal"),
         element_delimiter=options.text(f"{prefix}array-element-delimiter", ";"),
+        rounds=True,
+        bad_values=_bad_values(options, prefix),
     )
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import datetime
 import json
 from decimal import Decimal
 from typing import Any
@@ -57,6 +58,67 @@ def test_a_value_of_another_type_is_the_one_of_the_column_that_it_equals(name: s
 def test_a_value_that_equals_none_of_its_column_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"JSON|int"):
         read(f'{{{text}, "s": 5}}')
+
+
+MORE_DIGITS = pa.schema(
+    {
+        "n": pa.int64(),
+        "d": pa.decimal128(5, 2),
+        "l": pa.list_(pa.decimal128(5, 2)),
+        "t": pa.timestamp("ms"),
+        "s": pa.timestamp("s", "UTC"),
+        "c": pa.time32("ms"),
+    }
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "value"),
+    [
+        ("n", "12.7", 12),
+        ("n", "-1.9", -1),
+        ("d", "1.005", Decimal("1.01")),
+        ("d", '"-12.345"', Decimal("-12.35")),
+        ("d", "999.994", Decimal("999.99")),
+        ("d", "999.995", None),
+        ("d", "1000", None),
+        ("d", '"1e9"', None),
+        ("l", '[1.005, 1000, "2.5"]', [Decimal("1.01"), None, Decimal("2.50")]),
+        ("t", '"2024-02-29 10:20:30.123999"', datetime.datetime(2024, 2, 29, 10, 20, 30, 123_000)),
+        ("t", '"2024-02-29T10:20:30.1239"', datetime.datetime(2024, 2, 29, 10, 20, 30, 123_000)),
+        ("s", '"2024-02-29 10:20:30.9Z"', datetime.datetime(2024, 2, 29, 10, 20, 30, tzinfo=datetime.UTC)),
+        ("c", '"10:20:30.123999"', datetime.time(10, 20, 30, 123_000)),
+    ],
+)
+def test_a_value_with_more_digits_than_its_type_is_rounded_or_cut_where_that_is_asked_for(
+    name: str, text: str, value: Any
+) -> None:
+    message = pa.array([f'{{"{name}": {text}}}'.encode(), b'{"n": 1}'], pa.large_binary())
+    assert JsonFormat(MORE_DIGITS, rounds=True).decode(message).column(name)[0].as_py() == value
+    with pytest.raises(ValueError, match=r"JSON|decimal|timestamp"):
+        JsonFormat(MORE_DIGITS).decode(message)
+
+
+def test_a_value_that_is_none_of_its_type_is_null_where_that_is_asked_for() -> None:
+    lenient = JsonFormat(SCHEMA, bad_values="null")
+    wanted = {
+        '"n": "x", "s": 5': {"s": "5"},
+        '"n": 2147483648, "x": 1.5': {"x": 1.5},
+        '"n": [1], "b": true': {"b": True},
+        '"l": [1, "q", 3]': {"l": [1, None, 3]},
+        '"l": 5, "n": 1': {"n": 1},
+        '"m": {"a": "x", "b": 2}': {"m": [("a", None), ("b", 2)]},
+        '"r": {"n": "bad", "s": "k"}': {"r": {"n": None, "s": "k"}},
+        '"r": 7, "d": 1.005': {},
+    }
+    messages = pa.array([f"{{{text}}}".encode() for text in wanted], pa.large_binary())
+    rows = lenient.decode(messages).to_pylist()
+    assert [{name: value for name, value in row.items() if value is not None} for row in rows] == [*wanted.values()]
+    for text in (b"nope", b"[1]", b'{"n": 1'):
+        with pytest.raises(ValueError, match=r"object|Expecting"):
+            lenient.decode(pa.array([b'{"n": 1}', text], pa.large_binary()))
+    with pytest.raises(ValueError, match=r"JsonFormat\(bad_values=...\) is 'fail' or 'null', not 'skip'"):
+        JsonFormat(SCHEMA, bad_values="skip")  # type: ignore[arg-type]
 
 
 def test_a_number_in_quotes_is_written_as_flink_reads_one() -> None:

@@ -137,6 +137,51 @@ def test_a_decimal_of_csv_has_no_more_digits_than_its_type() -> None:
         lines.decode(pa.array([b"12345"], pa.large_binary()))
 
 
+def test_values_of_csv_with_more_digits_than_their_type_are_rounded_or_cut_where_that_is_asked_for() -> None:
+    schema = pa.schema(
+        {"d": pa.decimal128(5, 2), "t": pa.timestamp("ms"), "c": pa.time32("s"), "l": pa.list_(pa.decimal128(3, 1))}
+    )
+    lines = messages(b"1.005,2024-02-29 10:20:30.123999,10:20:30.9,1.25;1000", b" 1000 ,,,")
+    assert CsvFormat(schema, rounds=True).decode(lines).to_pylist() == [
+        {
+            "d": Decimal("1.01"),
+            "t": datetime.datetime(2024, 2, 29, 10, 20, 30, 123_000),
+            "c": datetime.time(10, 20, 30),
+            "l": [Decimal("1.3"), None],
+        },
+        {"d": None, "t": None, "c": None, "l": None},
+    ]
+    with pytest.raises(ValueError, match="data loss"):
+        CsvFormat(schema).decode(lines)
+    with pytest.raises(ValueError, match=r"column 'd': .*'x'"):
+        CsvFormat(schema, rounds=True).decode(messages(b"x,,,"))
+
+
+def test_a_value_of_csv_that_is_none_of_its_type_is_null_where_that_is_asked_for() -> None:
+    lenient = CsvFormat({"i": int, "t": str, "l": list[int], "at": datetime.time}, bad_values="null")
+    at = datetime.time(10, 20, 30)
+    assert [tuple(row.values()) for row in lenient.decode(
+        messages(b"1,a,1;2,10:20:30", b"x,b,1;q,10:20:30", b"2,c", b'3,"d,e",,25:00:00')
+    ).to_pylist()] == [
+        (1, "a", [1, 2], at), (None, "b", [1, None], at), (2, "c", None, None), (3, "d,e", None, None)
+    ]  # fmt: skip
+    for line in (b"", b"1,a,,,5", b'1,"a'):
+        with pytest.raises(ValueError, match="no line of 4 values"):
+            lenient.decode(messages(b"1,a,,", line))
+    with pytest.raises(ValueError, match="is 'fail' or 'null', not 'skip'"):
+        CsvFormat({"i": int}, bad_values="skip")  # type: ignore[arg-type]
+
+
+def test_bytes_are_base64_in_csv() -> None:
+    lines = CsvFormat({"b": bytes, "l": list[bytes]})
+    rows = [{"b": b"hi\xff", "l": [b"a", b"bc"]}, {"b": None, "l": None}, {"b": b"", "l": []}]
+    written = lines.encode(pa.RecordBatch.from_pylist(rows, schema=lines.record_type.schema))
+    assert written.to_pylist() == [b"aGn/,YQ==;YmM=", b",", b'"",""']
+    assert lines.decode(written).to_pylist() == rows
+    with pytest.raises(ValueError, match="bytes are read as Base64"):
+        lines.decode(messages(b"*,"))
+
+
 def test_lists_of_csv_have_a_delimiter_between_elements() -> None:
     schema = {"a": list[int], "t": list[str], "at": list[datetime.date]}
     rows = [
@@ -173,7 +218,7 @@ def test_lists_that_would_be_read_as_others_are_not_written_as_csv() -> None:
         ("", [[None], [""], [None, "a"], ["a+", "b"]]),
         ("-", [[""], ["-"], ["a+", "b"]]),
     ):
-        for kind in (pa.string(), pa.large_string(), pa.string_view(), pa.binary()):
+        for kind in (pa.string(), pa.large_string(), pa.string_view()):
             lines = CsvFormat(
                 pa.schema({"n": pa.int64(), "t": pa.list_(kind)}), "|", null_text=null_text, element_delimiter="++"
             )
