@@ -5,9 +5,7 @@ from __future__ import annotations
 import base64
 import decimal
 import json
-import re
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -15,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec.structs import replace
 
+from actors.operators.calc.json_paths import MISSING, json_path
 from actors.operators.calc.texts import join_others
 from actors.operators.calc.values.casts import cast
 from actors.operators.calc.values.evaluation import (
@@ -46,17 +45,8 @@ from flinkray.tables.types.logical import (
 )
 
 _TEXT = pa.string()
-_STEP = re.compile(
-    r"\.(?P<name>[\w$][\w$-]*)|\.?\[\s*(?:'(?P<quoted>[^']*)'|\"(?P<double>[^\"]*)\"|(?P<index>-?\d+))\s*\]"
-    r"|(?P<all>\[\*\]|\.\*)"
-)
-_MODE = re.compile(r"\s*(?:(?P<mode>lax|strict)\s+)?\$(?P<steps>.*)", re.IGNORECASE | re.DOTALL)
-_NO_ROOT = re.compile(r"^(\s*(?:(?:lax|strict)\s+)?)(?=[^\s$])", re.IGNORECASE)
-"""What is before a path that does not begin with `$`, which then is meant."""
 _DECODER = json.JSONDecoder(parse_float=decimal.Decimal, parse_constant=lambda word: _refuse(word))
 _SPACE = " \t\r\n"
-_MISSING = object()
-"""What a path finds where nothing is."""
 
 
 class _Unreadable(Exception):
@@ -90,63 +80,28 @@ def _dumps(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-# -- paths ---------------------------------------------------------------------------------------------------------
-
-
-@lru_cache(maxsize=256)
-def _path(text: str) -> tuple[bool, tuple[str | int | None, ...]]:
-    """Whether the path is lax, and its steps: names, indices, and None for all there are.
+def _read(text: str, path: str) -> Any:
+    """What the path finds; without `lax` it has to find something that is not null, in a text that is JSON.
 
     Raises:
-        ValueError: it cannot be read.
+        _Unreadable: it does not, or is no path.
     """
-    found = _MODE.fullmatch(text) or _MODE.fullmatch(_NO_ROOT.sub(r"\1$.", text, count=1))
-    if found is None or not text:
-        raise ValueError(f"{text!r} is no path of JSON")
-    rest, steps, at = found["steps"].rstrip(), [], 0
-    while at < len(rest):
-        step = _STEP.match(rest, at)
-        if step is None:
-            raise ValueError(f"the path {text!r} cannot be read from {rest[at:]!r} on")
-        name = next((step[each] for each in ("name", "quoted", "double") if step[each] is not None), None)
-        steps.append(name if name is not None else int(step["index"]) if step["index"] else None)
-        at = step.end()
-    return (found["mode"] or "").lower() == "lax", tuple(steps)
-
-
-def _find(value: Any, steps: tuple[str | int | None, ...]) -> Any:
-    for place, step in enumerate(steps):
-        if step is None:
-            members = value if isinstance(value, list) else list(value.values()) if isinstance(value, dict) else []
-            found = [_find(member, steps[place + 1 :]) for member in members]
-            return [one for one in found if one is not _MISSING]
-        if isinstance(step, str):
-            value = value.get(step, _MISSING) if isinstance(value, dict) else _MISSING
-        else:
-            value = value[step] if isinstance(value, list) and -len(value) <= step < len(value) else _MISSING
-        if value is _MISSING:
-            break
-    return value
-
-
-def _read(text: str, path: str) -> Any:
-    """What the path finds; without `lax` it has to find something that is not null, in a text that is JSON."""
-    is_lax, steps = _path(path)
     try:
-        found = _find(_loads(text), steps)
-    except _Unreadable:
-        if not is_lax:
-            raise
-        return _MISSING
-    if found is not _MISSING and found is not None:
+        read = json_path(path)
+    except ValueError as error:
+        raise _Unreadable(str(error)) from error
+    try:
+        value = _loads(text)
+        found = read.find(value, value)
+    except (_Unreadable, ValueError, RecursionError) as error:
+        if not read.is_lax:
+            raise _Unreadable(str(error)) from error
+        return MISSING
+    if found is not MISSING and found is not None:
         return found
-    if not is_lax:
+    if not read.is_lax:
         raise _Unreadable(f"the path {path!r} finds nothing in {text!r}")
-    return _MISSING
-
-
-def _is_lax(path: str) -> bool:
-    return _path(path)[0]
+    return MISSING
 
 
 # -- reading -------------------------------------------------------------------------------------------------------
@@ -174,13 +129,13 @@ def _value(
             return None
         try:
             found = _read(json_text, path)
-            if isinstance(found, dict | list) and _is_lax(path):
-                found = _MISSING
+            if isinstance(found, dict | list) and json_path(path).is_lax:
+                found = MISSING
             if isinstance(found, dict | list):
                 raise _Unreadable(f"what {path!r} finds in {json_text!r} is no scalar")
         except _Unreadable as problem:
             return _as_text(_behaviour(error, error_default, str(problem), {"NULL": None}))
-        if found is _MISSING:
+        if found is MISSING:
             problem_text = f"the path {path!r} finds nothing in {json_text!r}"
             return _as_text(_behaviour(empty, empty_default, problem_text, {"NULL": None}))
         return _as_text(found)
@@ -211,7 +166,7 @@ def _query(
         try:
             found = _read(json_text, path)
             is_wrapped = wrapper != "WITHOUT"
-            if found is _MISSING or (_is_lax(path) and not is_wrapped and not isinstance(found, dict | list)):
+            if found is MISSING or (json_path(path).is_lax and not is_wrapped and not isinstance(found, dict | list)):
                 problem = f"the path {path!r} finds nothing in {json_text!r}"
                 return finished(_behaviour(empty, None, problem, _EMPTY))
             if wrapper == "UNCONDITIONAL" or (wrapper == "CONDITIONAL" and not isinstance(found, dict | list)):
@@ -230,7 +185,7 @@ def _exists(text: pa.Array, path: str, error: str = "FALSE") -> pa.Array:
 
     def one(json_text: str) -> bool | None:
         try:
-            return _read(json_text, path) is not _MISSING
+            return _read(json_text, path) is not MISSING
         except _Unreadable as problem:
             return _behaviour(error, None, str(problem), answers)  # type: ignore[no-any-return]
 

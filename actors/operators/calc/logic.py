@@ -125,8 +125,13 @@ def _folded(compute: Callable[..., Datum]) -> Kernel:
     return plain(lambda *values: reduce(compute, values))
 
 
-def _of_extremes(compute: Callable[..., Datum]) -> Kernel:
-    return plain(lambda *values: compute(*values, skip_nulls=False))
+def _of_extremes(compute: Callable[..., Datum], of_truths: Callable[[Datum, Datum], Datum]) -> Kernel:
+    def kernel(*values: Datum) -> Datum:
+        if pa.types.is_boolean(values[0].type):
+            return reduce(of_truths, values)
+        return compute(*values, skip_nulls=False)
+
+    return plain(kernel)
 
 
 LOGIC_KERNELS = {
@@ -156,6 +161,6 @@ LOGIC_KERNELS = {
     "COALESCE": plain(pc.coalesce),
     "IFNULL": plain(pc.coalesce),
     "NULLIF": with_call(_nullif),
-    "GREATEST": _of_extremes(pc.max_element_wise),
-    "LEAST": _of_extremes(pc.min_element_wise),
+    "GREATEST": _of_extremes(pc.max_element_wise, pc.or_),
+    "LEAST": _of_extremes(pc.min_element_wise, pc.and_),
 }

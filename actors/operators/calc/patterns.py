@@ -25,7 +25,21 @@ def _like(text: pa.Array, pattern: str, escape: str | None = None) -> pa.Array:
     return pc.match_substring_regex(text, f"(?s)^{_translated(pattern, escape, _LIKE)}$")
 
 
+_CLASS = re.compile(r"\[:(\w+):\]")
+_CLASSES = {
+    "alpha": "a-zA-Z",
+    "upper": "A-Z",
+    "lower": "a-z",
+    "digit": "0-9",
+    "alnum": "a-zA-Z0-9",
+    "space": " ",
+    "whitespace": r"\s",
+}
+
+
 def _similar(text: pa.Array, pattern: str, escape: str | None = None) -> pa.Array:
+    """A class within brackets, such as `[[:DIGIT:]]`, may be in capitals, as Java's would not."""
+    pattern = _CLASS.sub(lambda found: _CLASSES.get(found[1].lower(), found[0]), pattern)
     return _matches(text, f"(?s)^(?:{_translated(pattern, escape, _SIMILAR)})$")
 
 

@@ -298,7 +298,7 @@ def _encoded(text: str, charset: str) -> bytes:
     """
     _check_charset(charset)
     if charset.upper().replace("_", "-") == "UTF-16":
-        return codecs.BOM_UTF16_BE + text.encode("utf-16-be", "replace")
+        return codecs.BOM_UTF16_BE + text.encode("utf-16-be", "replace") if text else b""
     return text.encode(charset, "replace")
 
 

@@ -26,6 +26,7 @@ _NO_TIME = -(2**63)
 """What UNIX_TIMESTAMP gives for a text that is no time."""
 _FIRST, _END = -62_135_596_800, 253_402_300_800
 """The years 1 to 9999 in seconds since 1970, of which TO_TIMESTAMP_LTZ makes instants."""
+_YEAR_MICROS = 31_556_952 * 10**6
 _CLOCK = {"HOUR": 3_600, "MINUTE": 60, "SECOND": 1}
 _FRACTIONS = {"MILLISECOND": 10**3, "MICROSECOND": 10**6, "NANOSECOND": 10**9}
 
@@ -137,8 +138,14 @@ def _to_timestamp(value: pa.Array, pattern: str | None = None) -> pa.Array:
     return parsed_timestamps(value, 3, "ms") if pattern is None else read_by(value, pattern)
 
 
-def _to_date(value: pa.Array, pattern: str | None = None) -> pa.Array:
-    return parsed_dates(value) if pattern is None else read_leniently(value, pattern).cast(pa.date32(), safe=False)
+def _to_date(call: KernelCall, value: pa.Array, pattern: str | None = None) -> pa.Array:
+    if pattern is None:
+        return parsed_dates(value)
+    return read_leniently(value, pattern, _this_year(call)).cast(pa.date32(), safe=False)
+
+
+def _this_year(call: KernelCall) -> int:
+    return 1970 + call.context.now_micros // _YEAR_MICROS
 
 
 def _to_timestamp_ltz(
@@ -175,7 +182,7 @@ def _from_unixtime(call: KernelCall, value: pa.Array, pattern: str = DEFAULT_PAT
 def _unix_timestamp(call: KernelCall, value: Datum = None, pattern: str = DEFAULT_PATTERN) -> Datum:
     if value is None:
         return pa.scalar(call.context.now_micros // 1_000_000, pa.int64())
-    read = read_leniently(value, pattern)
+    read = read_leniently(value, pattern, _this_year(call))
     seconds = to_instant(read, call.context.time_zone, ambiguous="latest").cast(pa.int64())
     return pc.if_else(pc.and_(value.is_valid(), read.is_null()), _NO_TIME, seconds)
 
@@ -221,7 +228,7 @@ TIME_KERNELS = {
     "TIMESTAMPDIFF": with_call(shifts.subtracted, 0),
     "OVERLAPS": with_call(_overlaps),
     "DATE_FORMAT": with_call(_date_format, 1),
-    "TO_DATE": plain(_to_date, 1),
+    "TO_DATE": with_call(_to_date, 1),
     "TO_TIMESTAMP": plain(_to_timestamp, 1),
     "TO_TIMESTAMP_LTZ": with_call(_to_timestamp_ltz, 1, 2),
     "FROM_UNIXTIME": with_call(_from_unixtime, 1),

@@ -71,9 +71,12 @@ def parsed_times(texts: pa.Array, precision: int) -> pa.Array:
 def _composed(found: pa.Array, unit: str, precision: int) -> pa.Array:
     """Timestamps of the groups of a pattern; NULL where it did not match, or there is no such time."""
     year, month, day = (_numbers(found, name, default) for name, default in (("y", 1970), ("M", 1), ("d", 1)))
-    hour = _hours(found)
+    year = _of_two_digits(found, year)
+    hour, minute, second, fraction = _hours(found), _numbers(found, "m"), _numbers(found, "s"), _fraction(found, 9)
     days, valid = calendar.days_from(year, month, day, clamps=True)
-    nanos, is_time = _clock(hour, _numbers(found, "m"), _numbers(found, "s"), _fraction(found, precision))
+    is_midnight = (hour == 24) & (minute == 0) & (second == 0) & (fraction == 0)
+    days, hour = days + is_midnight, np.where(is_midnight, 0, hour)  # the end of the day is the begin of the next
+    nanos, is_time = _clock(hour, minute, second, fraction // 10 ** (9 - precision) * 10 ** (9 - precision))
     scale = PER_SECOND[unit]
     moments = days * (SECONDS_OF_DAY * scale) + nanos // (10**9 // scale)
     return _where(valid & is_time & _are_hours(found), calendar.with_nulls_of(moments, found, pa.timestamp(unit)))
@@ -133,6 +136,17 @@ def _is_afternoon(found: pa.Array) -> Numbers:
     return is_it
 
 
+def _of_two_digits(found: pa.Array, year: Numbers, this_year: int | None = None) -> Numbers:
+    """Years of two digits: those from 2000 on or, where it is said what year this is, from 80 years ago on."""
+    place = found.type.get_field_index("yy")
+    if place < 0:
+        return year
+    short = _numbers(found, "yy", 1970)
+    is_short = pc.equal(pc.utf8_length(found.field(place)), 2).fill_null(False).to_numpy(zero_copy_only=False)
+    century = 2000 if this_year is None else np.where(2000 + short >= this_year + 20, 1900, 2000)
+    return np.where(is_short, century + short, short)
+
+
 def _where(valid: npt.NDArray[np.bool_], values: pa.Array) -> pa.Array:
     return values if valid.all() else kept_where(pa.array(valid), values)
 
@@ -171,16 +185,20 @@ def read_by(texts: pa.Array, pattern: str, unit: str = "ms", precision: int = 3)
     return read
 
 
-def read_leniently(texts: pa.Array, pattern: str) -> pa.Array:
+def read_leniently(texts: pa.Array, pattern: str, this_year: int | None = None) -> pa.Array:
     """Timestamps, in seconds, of texts that begin as the pattern says; NULL for others.
 
     So does Java's SimpleDateFormat: numbers have any digits, and what is too large counts on in the next unit.
+
+    Args:
+        this_year: the year by which those of two digits are read, as years from 80 years ago on.
     """
     plain = _plain_timestamps(texts, "s") if pattern == DEFAULT_PATTERN else None
     if plain is not None and pc.all(pc.greater(pc.utf8_length(texts), len("yyyy-MM-dd"))).as_py() is not False:
         return plain
     found = _matched(texts, _regex(tokens(pattern), is_lenient=True))
     year, month, day = (_numbers(found, name, default) for name, default in (("y", 1970), ("M", 1), ("d", 1)))
+    year = _of_two_digits(found, year, this_year)
     days = calendar.first_day((year - 1970) * 12 + month - 1) + day - 1
     seconds = ((days * 24 + _hours(found)) * 60 + _numbers(found, "m")) * 60 + _numbers(found, "s")
     seconds += _numbers(found, "f") // 1_000  # any number of milliseconds
@@ -188,7 +206,9 @@ def read_leniently(texts: pa.Array, pattern: str) -> pa.Array:
 
 
 def _matched(texts: pa.Array, regex: str) -> pa.Array:
-    """The groups of a pattern, with a month's number for its name."""
+    """The groups of a pattern, with a month's number for its name; NULL for all where it has none."""
+    if "(?P<" not in regex:
+        return pa.nulls(len(texts), pa.struct([]))
     found = pc.extract_regex(texts, regex)
     place = found.type.get_field_index("n")
     if place >= 0:  # a month by its name
@@ -219,7 +239,7 @@ _READ = {
 def _regex(pattern: tuple[tuple[str, int], ...], is_lenient: bool = False) -> str:
     """What texts begin with that are of the pattern; leniently a number has any digits, if no other one follows."""
     parts = []
-    for (letter, count), (following, _) in zip(pattern, (*pattern[1:], ("", 0)), strict=True):
+    for (letter, count), (following, _) in zip(pattern, (*pattern, ("", 0))[1:], strict=True):
         is_last = following not in _READ and following != "S"
         if not count:
             parts.append(re.escape(letter))
@@ -233,7 +253,7 @@ def _regex(pattern: tuple[tuple[str, int], ...], is_lenient: bool = False) -> st
         elif letter == "E":
             parts.append(f"(?:{'|'.join(name if count > 3 else name[:3] for name in _DAYS)})")
         elif letter in _READ:
-            group, most = _READ[letter]
+            group, most = _READ[letter] if letter not in "yu" or count != 2 else ("yy", 2)
             if is_lenient and is_last:
                 parts.append(f"[ ]*(?P<{group}>[0-9]{{1,9}})")
             else:

@@ -46,6 +46,14 @@ def constant(sql: str, context: EvaluationContext) -> Any:
     return calculate(bind(sql), [], 1, context)[0].as_py()
 
 
+def test_years_of_two_digits_are_from_eighty_years_ago_on_where_dates_are_read() -> None:
+    now = EvaluationContext(now_micros=NOON)
+    written = ("24-01-05", "43-01-05", "44-01-05", "99-01-05", "124-01-05")
+    found = [constant(f"TO_DATE('{text}', 'yy-MM-dd')", now) for text in written]
+    assert [day.year for day in found if day] == [2024, 2043, 1944, 1999, 124]
+    assert constant("UNIX_TIMESTAMP('70-01-01', 'yy-MM-dd')", now) == 0
+
+
 # -- which rows are computed ---------------------------------------------------------------------------------------
 
 
@@ -214,7 +222,12 @@ def test_a_constant_of_time_may_be_the_number_that_its_type_holds(value: int, ki
         ("x LIKE 'a!' ESCAPE '!'", STRING, ["a"], "LIKE: the pattern 'a!' ends with its escape character"),
         ("REGEXP_REPLACE(x, '(', '')", STRING, ["a"], r"REGEXP_REPLACE: '\(' is no regular expression: missing \)"),
         ("DATE_FORMAT(TO_TIMESTAMP(x), 'b')", STRING, ["2024-01-01"], "DATE_FORMAT: the letter 'b' of a pattern is"),
-        ("JSON_VALUE(x, '$..a')", STRING, ["{}"], r"JSON_VALUE: the path '\$..a' cannot be read from '..a' on"),
+        (
+            "JSON_VALUE(x, '$.a[' ERROR ON ERROR)",
+            STRING,
+            ["{}"],
+            r"JSON_VALUE: '\$.a\[' is no path of JSON: a name, a pl",
+        ),
         ("JSON_VALUE(x, '$.a' ERROR ON ERROR)", STRING, ["{}"], r"JSON_VALUE: the path '\$.a' finds nothing in '{}'"),
         ("SHA2(x, 7)", STRING, ["a"], "SHA2: SHA2 has 224, 256, 384 or 512 bits, and not 7"),
         ("ELEMENT(ARRAY[x, x])", INT, [1], "ELEMENT: ELEMENT takes an array of one element, and there is one of 2"),

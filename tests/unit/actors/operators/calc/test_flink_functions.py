@@ -115,7 +115,72 @@ def test_what_is_written_in_a_statement_has_the_types_and_values_that_flink_give
     assert [sentence for sentence in found if sentence] == []
 
 
+ITEMS = """'[{"a":1,"b":"x"},{"a":2,"b":"y"},{"a":3}]'"""
+
+
+def found_at(path: str, text: str = ITEMS) -> str:
+    return f"JSON_QUERY({text}, '{path}')"
+
+
 RULES: dict[str, list[tuple[str, str | None]]] = {
+    "paths of JSON lead to several values": [
+        (found_at("$..b"), '["x","y"]'),
+        (found_at("$..x", """'{"a": {"x": {"x": 1}}, "x": [2]}'"""), '[[2],{"x":1},1]'),
+        (found_at("$..[0]", "'[[1, 2], [3]]'"), "[[1,2],1,3]"),
+        (found_at("$[*][*]", "'[[1, 2], [3]]'"), "[1,2,3]"),
+        (found_at("$[1:]", "'[1, 2, 3]'"), "[2,3]"),
+        (found_at("$[:-1]", "'[1, 2, 3]'"), "[1,2]"),
+        (found_at("$[-2:]", "'[1, 2, 3]'"), "[2,3]"),
+        (found_at("$[1:-1]", "'[1, 2, 3]'"), "[]"),
+        (found_at("$[0,2,9]", "'[1, 2, 3]'"), "[1,3]"),
+        (found_at("$[''x'',''y'']", """'{"x": 1, "y": 2, "z": 3}'"""), '{"x":1,"y":2}'),
+        ("JSON_EXISTS('{}', '$..a')", "TRUE"),
+        ("JSON_VALUE('[1]', '$..a')", None),
+    ],
+    "paths of JSON have conditions": [
+        (found_at("$[?(@.a > 1)]"), '[{"a":2,"b":"y"},{"a":3}]'),
+        (found_at("$[?(@.a > 1 && @.b == ''y'')].a"), "[2]"),
+        (found_at("$[?(@.a==1||(@.a>=3 && !@.b))].a"), "[1,3]"),
+        (found_at("$[?(@.b)].a"), "[1,2]"),
+        (found_at("$[?(@.b != ''x'')].a"), "[2,3]"),
+        (found_at("$[?(@.a == ''1'')].a"), "[1]"),
+        (found_at("$[?(@.a < ''2'')].a"), "[]"),
+        (found_at("$[?(@.a in [1, 3])].a"), "[1,3]"),
+        (found_at("$[?(@.b nin [''x''])].a"), "[2,3]"),
+        (found_at("$[?(@.b =~ /[XZ]/i)].a"), "[1]"),
+        (found_at("$.i[?(@ >= $.m)]", """'{"m": 2, "i": [1, 2, 3]}'"""), "[2,3]"),
+        (found_at("$[?(@.x == @.y)].a"), "[]"),
+        (found_at("$[?(@.a == true)].a"), "[]"),
+    ],
+    "paths of JSON end with functions, and what is no path is an error": [
+        ("JSON_VALUE('{\"a\": [1, 2]}', '$.a.length()')", "2"),
+        ("JSON_VALUE('[1, 2, 3]', '$.sum()')", "6.0"),
+        ("JSON_VALUE('[1, 2, 3]', '$.avg()')", "2.0"),
+        ("JSON_VALUE('[]', '$.max()')", None),
+        ("JSON_QUERY('{\"x\": 1}', '$.keys()')", '["x"]'),
+        ("JSON_VALUE('\"ab\"', '$.length()' NULL ON EMPTY DEFAULT 'e' ON ERROR)", "e"),
+        *[
+            (f"JSON_VALUE('{{}}', '{path}' DEFAULT 'e' ON ERROR)", "e")
+            for path in ("", "$.", "$[", "$a", "$.a]", "$[::2]", "$[?(@.a]", "$[?(@.a ==)]", "$.none()", "lax $.")
+        ],
+    ],
+    "the end of a day is the begin of the next, and years of two digits are from 2000 on": [
+        ("CAST('2024-02-29 24:00:00' AS TIMESTAMP(0))", "2024-03-01 00:00:00"),
+        ("TO_TIMESTAMP('2024-12-31 24:00', 'yyyy-MM-dd HH:mm')", "2025-01-01 00:00:00.000"),
+        ("TRY_CAST('2024-02-29 24:00:00.001' AS TIMESTAMP(0))", None),
+        ("TRY_CAST('2024-02-29 24:00:01' AS TIMESTAMP(0))", None),
+        ("TO_TIMESTAMP('75-01-05', 'yy-MM-dd')", "2075-01-05 00:00:00.000"),
+        ("TO_DATE('2024-01-05', '')", None),
+    ],
+    "truths have an order, and SIMILAR TO has classes of characters": [
+        ("GREATEST(TRUE, FALSE)", "TRUE"),
+        ("LEAST(TRUE, FALSE, TRUE)", "FALSE"),
+        ("LEAST(FALSE, CAST(NULL AS BOOLEAN))", None),
+        ("'a1' SIMILAR TO '[[:ALPHA:]][[:DIGIT:]]'", "TRUE"),
+        ("'a-' SIMILAR TO '[_[:alpha:]]+[^[:alnum:]]'", "TRUE"),
+        ("'a b' SIMILAR TO '[[:UPPER:]]%[[:WHITESPACE:]]%'", "FALSE"),
+        ("HEX(CAST(ENCODE('', 'UTF-16') AS STRING))", ""),
+    ],
     "instants are counted in any unit, and are NULL where their type cannot hold them": [
         ("TO_TIMESTAMP_LTZ(1704067200123456, 3 + 3)", "2024-01-01 00:00:00.123"),
         ("TO_TIMESTAMP_LTZ(-1, CAST(6 AS INT))", "1969-12-31 23:59:59.999"),
