@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import reduce
 
@@ -125,13 +126,21 @@ def _folded(compute: Callable[..., Datum]) -> Kernel:
     return plain(lambda *values: reduce(compute, values))
 
 
-def _of_extremes(compute: Callable[..., Datum], of_truths: Callable[[Datum, Datum], Datum]) -> Kernel:
-    def kernel(*values: Datum) -> Datum:
-        if pa.types.is_boolean(values[0].type):
-            return reduce(of_truths, values)
-        return compute(*values, skip_nulls=False)
+def _least(*values: Datum) -> Datum:
+    if pa.types.is_boolean(values[0].type):
+        return reduce(pc.and_, values)
+    return pc.min_element_wise(*values, skip_nulls=False)
 
-    return plain(kernel)
+
+def _greatest(*values: Datum) -> Datum:
+    """NaN is greater than all numbers; Arrow's kernel passes it over."""
+    if pa.types.is_boolean(values[0].type):
+        return reduce(pc.or_, values)
+    found = pc.max_element_wise(*values, skip_nulls=False)
+    if not pa.types.is_floating(found.type):
+        return found
+    has_nan = reduce(pc.or_kleene, map(pc.is_nan, values))
+    return pc.if_else(pc.and_kleene(has_nan, pc.is_valid(found)), pa.scalar(math.nan, found.type), found)
 
 
 LOGIC_KERNELS = {
@@ -161,6 +170,6 @@ LOGIC_KERNELS = {
     "COALESCE": plain(pc.coalesce),
     "IFNULL": plain(pc.coalesce),
     "NULLIF": with_call(_nullif),
-    "GREATEST": _of_extremes(pc.max_element_wise, pc.or_),
-    "LEAST": _of_extremes(pc.min_element_wise, pc.and_),
+    "GREATEST": plain(_greatest),
+    "LEAST": plain(_least),
 }

@@ -285,9 +285,10 @@ def _hex(call: KernelCall, value: pa.Array) -> pa.Array:
 
 
 def _unhex(text: str) -> bytes | None:
+    """Of digits that are no pairs the first one gives 0, whatever it is."""
     if not _HEX_DIGITS.issuperset(text):
         return None
-    return bytes.fromhex(text if len(text) % 2 == 0 else f"0{text}")
+    return bytes.fromhex(text if len(text) % 2 == 0 else f"00{text[1:]}")
 
 
 def _encoded(text: str, charset: str) -> bytes:

@@ -172,8 +172,12 @@ RULES: dict[str, list[tuple[str, str | None]]] = {
         ("TO_TIMESTAMP('75-01-05', 'yy-MM-dd')", "2075-01-05 00:00:00.000"),
         ("TO_DATE('2024-01-05', '')", None),
     ],
-    "truths have an order, and SIMILAR TO has classes of characters": [
+    "NaN and truths have an order, and SIMILAR TO has classes of characters": [
         ("GREATEST(TRUE, FALSE)", "TRUE"),
+        ("GREATEST(1e0, CAST('NaN' AS DOUBLE))", "NaN"),
+        ("GREATEST(CAST('NaN' AS DOUBLE), 1e0)", "NaN"),
+        ("GREATEST(CAST('NaN' AS DOUBLE), CAST(NULL AS DOUBLE))", None),
+        ("LEAST(1e0, CAST('NaN' AS DOUBLE))", "1.0"),
         ("LEAST(TRUE, FALSE, TRUE)", "FALSE"),
         ("LEAST(FALSE, CAST(NULL AS BOOLEAN))", None),
         ("'a1' SIMILAR TO '[[:ALPHA:]][[:DIGIT:]]'", "TRUE"),
@@ -215,7 +219,9 @@ RULES: dict[str, list[tuple[str, str | None]]] = {
     ],
     "texts that are no bytes, addresses or paths are told": [
         ("CAST(UNHEX('4D  5A') AS STRING)", None),
-        ("CAST(UNHEX('4d5') AS STRING)", "\x04\xd5".encode("latin-1").decode("utf-8", "replace")),
+        ("HEX(CAST(UNHEX('14d') AS STRING))", "004D"),
+        ("HEX(CAST(UNHEX('7') AS STRING))", "00"),
+        ("CAST(UNHEX('G12') AS STRING)", None),
         (f"INET_ATON('{'1' * 5_000}')", None),
         (f"INET_ATON('{'0' * 20}1')", "1"),
         ("JSON_VALUE('{\"a\": {\"b\": 2}}', 'lax a.b')", "2"),
