@@ -37,6 +37,7 @@ from .connectors.hybrid.source import HybridSource
 from .connectors.iceberg.sink import IcebergSink
 from .connectors.iceberg.source import IcebergSource
 from .connectors.kafka.offsets import KafkaOffsets
+from .connectors.kafka.partitioners import KafkaPartitioner
 from .connectors.kafka.sink import KafkaSink
 from .connectors.kafka.source import KafkaSource
 from .connectors.nats.sink import NatsSink
@@ -346,6 +347,7 @@ __all__ = [
     "JoinedStreams",
     "JsonFormat",
     "KafkaOffsets",
+    "KafkaPartitioner",
     "KafkaSink",
     "KafkaSource",
     "KeySelectorFunction",

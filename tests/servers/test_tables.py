@@ -6,7 +6,7 @@ import uuid
 
 import pytest
 
-from flinkray import InvalidProgramError, PostgresChangesSource, StreamExecutionEnvironment
+from flinkray import InvalidProgramError, JobExecutionError, PostgresChangesSource, StreamExecutionEnvironment
 from flinkray.tables.environment.environment import TableEnvironment
 from tests.support.jobs import environment
 from tests.support.servers.kafka import KafkaBroker
@@ -53,6 +53,53 @@ def test_a_topic_is_a_table_of_messages_or_by_key(tables: TableEnvironment, kafk
     )
     tables.execute_sql(f"INSERT INTO counts {CHANGES}")
     assert rows(tables, "SELECT * FROM counts") == [(0, 2), (1, 2), (2, 1)]
+
+
+@pytest.mark.kafka
+def test_parts_of_messages_are_columns_that_are_written_and_read(tables: TableEnvironment, kafka: KafkaBroker) -> None:
+    one, other, fixed, by_key = (kafka.create_topic(2) for _ in range(4))
+    server = f"'properties.bootstrap.servers' = '{kafka.servers}', 'scan.bounded.mode' = 'latest-offset'"
+    earliest = "'scan.startup.mode' = 'earliest-offset'"
+    tables.execute_sql(
+        f"""CREATE TABLE parts (
+          place STRING METADATA FROM 'topic', sent TIMESTAMP_LTZ(3) METADATA FROM 'timestamp',
+          kind STRING METADATA FROM 'timestamp-type' VIRTUAL, epoch INT METADATA FROM 'leader-epoch' VIRTUAL,
+          h MAP<STRING, BYTES> METADATA FROM 'headers', k_id INT, k_a STRING, id INT, topic STRING
+        ) WITH ('connector' = 'kafka', 'topic' = '{one};{other}', {server}, {earliest}, 'value.format' = 'json',
+          'key.format' = 'csv', 'key.fields' = 'k_a;k_id', 'key.fields-prefix' = 'k_',
+          'value.fields-include' = 'EXCEPT_KEY', 'sink.delivery-guarantee' = 'exactly-once')"""
+    )
+    insert = "INSERT INTO parts VALUES ('{}', {}, {}, {})"
+    tables.execute_sql(insert.format(one, "TO_TIMESTAMP_LTZ(5000, 3)", "MAP['h', x'01']", "1, 'a', 10, 'x'"))
+    empty = "CAST(NULL AS MAP<STRING, BYTES>)"
+    tables.execute_sql(insert.format(other, "CAST(NULL AS TIMESTAMP_LTZ(3))", empty, "2, 'b', 20, 'y'"))
+    columns = "k_id, k_a, id, topic, place, kind, epoch, CARDINALITY(h) AS n, h['h'] AS h, sent < NOW() AS s"
+    assert rows(tables, f"SELECT {columns}, YEAR(sent) = 1970 AS y FROM parts") == [
+        (1, "a", 10, "x", one, "CreateTime", 0, 1, b"\x01", True, True),
+        (2, "b", 20, "y", other, "CreateTime", 0, 0, None, True, False),
+    ]
+    (message,) = kafka.read(one, 1)
+    assert (message.key(), message.value()) == (b"a,1", b'{"id":10,"topic":"x"}')
+    with pytest.raises(JobExecutionError, match="column 'place' says topic 'elsewhere', which is none of topic-"):
+        tables.execute_sql(insert.format("elsewhere", "NOW()", empty, "1, 'a', 10, 'x'"))
+
+    tables.execute_sql(
+        f"""CREATE TABLE fixed (id INT, part INT METADATA FROM 'partition' VIRTUAL) WITH (
+          'connector' = 'kafka', 'topic' = '{fixed}', {server}, {earliest}, 'format' = 'json',
+          'sink.partitioner' = 'fixed', 'sink.parallelism' = '1')"""
+    )
+    tables.execute_sql("CREATE VIEW ids AS SELECT * FROM (VALUES (1), (2), (3), (4), (5), (6)) AS t(id)")
+    tables.execute_sql("INSERT INTO fixed SELECT id FROM ids")
+    assert rows(tables, "SELECT id, part FROM fixed") == [(number, 0) for number in range(1, 7)]
+
+    tables.execute_sql(
+        f"""CREATE TABLE counts (id INT, many BIGINT, PRIMARY KEY (id) NOT ENFORCED) WITH (
+          'connector' = 'upsert-kafka', 'topic' = '{by_key}', {server}, 'key.format' = 'json',
+          'value.format' = 'json', 'sink.buffer-flush.max-rows' = '100', 'sink.buffer-flush.interval' = '1 min')"""
+    )
+    tables.execute_sql("INSERT INTO counts SELECT id / 4, COUNT(*) FROM ids GROUP BY id / 4")
+    assert rows(tables, "SELECT * FROM counts") == [(0, 3), (1, 3)]
+    assert len(kafka.read(by_key, 2)) == 2
 
 
 @pytest.mark.postgres

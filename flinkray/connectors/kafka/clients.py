@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import threading
+import time
+from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
 from flinkray.errors import ConnectorError, InvalidProgramError
@@ -10,6 +12,8 @@ from flinkray.extras import import_package
 
 TIMEOUT_S = 15.0
 """How long a question to the brokers may take, such as for the partitions of a topic."""
+AGAIN_S = 0.1
+"""How soon they are asked again while partitions get a leader."""
 # What flinkray decides itself: offsets are in checkpoints, and nobody else may move or reset them.
 _OWN = {
     "bootstrap.servers": "servers=",
@@ -143,6 +147,22 @@ class Brokers:
 def is_transient(error: Any) -> bool:
     """Whether the same may succeed in a moment."""
     return error.retriable() or error.name() in (*_AWAY, *_SETTLING)
+
+
+def asked(question: Callable[[], Any], what: str, servers: str) -> Any:
+    """The answer of brokers, for which partitions that get a leader are waited for as long as for brokers.
+
+    Raises:
+        KafkaError: there is none; `what` says what was asked for.
+    """
+    until = time.monotonic() + TIMEOUT_S
+    while True:
+        try:
+            return question()
+        except confluent_kafka().KafkaException as error:
+            if not is_transient(error.args[0]) or time.monotonic() >= until:
+                raise KafkaError(f"cannot ask for {what}: {explained(error.args[0], servers)}") from error
+            threading.Event().wait(AGAIN_S)
 
 
 def is_missing(error: Any) -> bool:

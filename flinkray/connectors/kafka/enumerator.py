@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from flinkray.connectors.fetcher import Patience
 from flinkray.connectors.kafka.clients import (
+    AGAIN_S,
     TIMEOUT_S,
     Brokers,
     KafkaError,
@@ -31,7 +32,6 @@ log = logging.getLogger(__name__)
 
 _APPEARS_S = 1.0
 """How long a topic is waited for that no broker knows: one that was just made is heard of by all in a moment."""
-_AGAIN_S = 0.1
 _SOON_MS = 10_000
 """When brokers are asked for new partitions again that did not answer, if that is sooner than the interval."""
 
@@ -164,7 +164,7 @@ class KafkaEnumerator(SplitEnumerator):
             patience_s = _APPEARS_S if is_gone else TIMEOUT_S
             if time.monotonic() - began >= patience_s or not (is_gone or is_transient(error)):
                 self._refuse_topic(problem, None if is_gone else error, listed)
-            threading.Event().wait(_AGAIN_S)
+            threading.Event().wait(AGAIN_S)
 
     def _listed(self) -> Mapping[str, Any]:
         """What the brokers say of all topics."""

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import threading
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from msgspec import Struct
 
-from flinkray.connectors.kafka.clients import TIMEOUT_S, KafkaError, confluent_kafka, explained, is_transient
+from flinkray.connectors.kafka.clients import TIMEOUT_S, KafkaError, asked, confluent_kafka
 from flinkray.errors import InvalidProgramError
 
 Partition = tuple[str, int]
 """Topic and number."""
-_AGAIN_S = 0.1
 
 
 class KafkaOffsets(Struct, frozen=True):
@@ -68,14 +65,14 @@ class KafkaOffsets(Struct, frozen=True):
         kafka = confluent_kafka()
         if self.kind == "committed":
             wanted = [kafka.TopicPartition(*partition) for partition in partitions]
-            found = _ask(lambda: _sound(consumer.committed(wanted, timeout=TIMEOUT_S)), "the group's offsets", servers)
+            found = asked(lambda: _sound(consumer.committed(wanted, timeout=TIMEOUT_S)), "the group's offsets", servers)
             known = {(each.topic, each.partition): each.offset for each in found if each.offset >= 0}
             return self._with_fallback(known, consumer, partitions, servers)
         if self.kind == "offsets":
             return self._with_fallback(dict(self.offsets), consumer, partitions, servers)
         if self.kind == "timestamp":
             timed = [kafka.TopicPartition(*partition, self.timestamp_ms) for partition in partitions]
-            found = _ask(
+            found = asked(
                 lambda: _sound(consumer.offsets_for_times(timed, timeout=TIMEOUT_S)), "offsets by time", servers
             )
             known = {(each.topic, each.partition): each.offset for each in found if each.offset >= 0}
@@ -113,7 +110,7 @@ def _ends(consumer: Any, partitions: Sequence[Partition], servers: str, is_high:
     kafka = confluent_kafka()
     ends = {}
     for partition in partitions:
-        bounds = _ask(
+        bounds = asked(
             lambda: consumer.get_watermark_offsets(kafka.TopicPartition(*partition), timeout=TIMEOUT_S),  # noqa: B023
             f"the offsets of partition {partition[1]} of topic {partition[0]!r}",
             servers,
@@ -132,15 +129,3 @@ def _sound(partitions: Sequence[Any]) -> Sequence[Any]:
         if each.error is not None:
             raise confluent_kafka().KafkaException(each.error)
     return partitions
-
-
-def _ask(question: Callable[[], Any], what: str, servers: str) -> Any:
-    """The answer, for which partitions that get a leader are waited for as long as for brokers."""
-    until = time.monotonic() + TIMEOUT_S
-    while True:
-        try:
-            return question()
-        except confluent_kafka().KafkaException as error:
-            if not is_transient(error.args[0]) or time.monotonic() >= until:
-                raise KafkaError(f"cannot ask for {what}: {explained(error.args[0], servers)}") from error
-            threading.Event().wait(_AGAIN_S)

@@ -29,8 +29,13 @@ METADATA: dict[str, pa.DataType] = {
     "timestamp": pa.timestamp("ms", "UTC"),
     "headers": HEADER_TYPE,
     "key": pa.binary(),
+    "timestamp_type": pa.string(),
+    "leader_epoch": pa.int32(),
+    "header_map": pa.map_(pa.string(), pa.binary()),
 }
 """The columns that can be had beside those of the value."""
+_TIMESTAMP_TYPES = ("NoTimestampType", "CreateTime", "LogAppendTime")
+"""As Kafka calls what librdkafka numbers."""
 _UPDATE_AFTER, _DELETE = RowKind.UPDATE_AFTER.value, RowKind.DELETE.value
 _CREATE_TIME, _LOG_APPEND_TIME = 1, 2
 
@@ -47,7 +52,10 @@ def type_of_rows(settings: KafkaSourceSettings) -> RecordType:
         own_keys = [field for field in keys if field.name not in decoded.schema.names]
         values = [field.with_nullable(True) if settings.upsert else field for field in decoded.schema]
         decoded = rows_type(pa.schema([*own_keys, *values]))
-    return with_metadata(decoded, settings.metadata, METADATA, "KafkaSource")
+    if not settings.metadata_columns or not set(settings.metadata) <= METADATA.keys():
+        return with_metadata(decoded, settings.metadata, METADATA, "KafkaSource")
+    types = {name: METADATA[key] for name, key in zip(settings.metadata_columns, settings.metadata, strict=True)}
+    return with_metadata(decoded, settings.metadata_columns, types, "KafkaSource")
 
 
 def _schema_of_keys(settings: KafkaSourceSettings) -> pa.Schema:
@@ -64,12 +72,12 @@ def _schema_of_keys(settings: KafkaSourceSettings) -> pa.Schema:
         raise InvalidProgramError(
             f"{type(value_format).__name__} says itself what a row does; leave KafkaSource(upsert=True) out"
         )
-    read = key_format.record_type
-    known = list(names[:1]) if read.kind is Kind.SCALAR else read.schema.names
+    read, prefix = key_format.record_type, settings.key_prefix
+    known = list(names[:1]) if read.kind is Kind.SCALAR else [prefix + name for name in read.schema.names]
     if len(set(names)) < len(names) or not set(names) <= set(known):
         raise InvalidProgramError(
             f"KafkaSource(key=...) takes columns that {type(key_format).__name__} reads, one for text or bytes, each "
-            f"once, not {', '.join(names)}"
+            f"once{f', behind key_prefix={prefix!r}' if prefix else ''}, not {', '.join(names)}"
         )
     keys = pa.schema([pa.field(name, read.schema.field(known.index(name)).type) for name in names])
     for field in value_format.record_type.schema:
@@ -135,6 +143,8 @@ class KafkaRows:
         """The columns of the key that the value has not, and those of the value, which the key has for tombstones."""
         if self._settings.key_format.record_type.kind is Kind.SCALAR:  # type: ignore[union-attr]
             keys = keys.rename_columns(list(self._settings.key))
+        elif self._settings.key_prefix:
+            keys = keys.rename_columns([self._settings.key_prefix + name for name in keys.schema.names])
         keys = keys.select(list(self._settings.key))
         columns = {name: keys.column(name) for name in keys.schema.names if name not in values.schema.names}
         count = len(is_tombstone)
@@ -171,6 +181,10 @@ class KafkaRows:
         values: list[Any]
         if name == "timestamp":
             values = [_time_of(message) for message in messages]
+        elif name == "timestamp_type":
+            values = [_TIMESTAMP_TYPES[message.timestamp()[0]] for message in messages]
+        elif name == "header_map":
+            values = [list(dict(message.headers() or ()).items()) for message in messages]  # of one name the last
         elif name == "headers":
             values = [
                 [{"name": header, "value": value} for header, value in message.headers() or ()] for message in messages

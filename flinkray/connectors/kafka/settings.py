@@ -31,6 +31,10 @@ class KafkaSourceSettings(Struct, frozen=True):
     key_format: MessageFormat | None = None
     """None: keys are not read."""
     upsert: bool = False
+    key_prefix: str = ""
+    """What the columns of the key begin with, and have not in the key itself."""
+    metadata_columns: tuple[str, ...] = ()
+    """The names of the columns of `metadata`, where they are others."""
 
     @property
     def is_changelog(self) -> bool:

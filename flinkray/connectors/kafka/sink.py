@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Literal
 
 from flinkray.connectors.committer import Committer
 from flinkray.connectors.delivery_guarantee import DeliveryGuarantee
@@ -11,6 +11,8 @@ from flinkray.connectors.formats.message_format import MessageFormat
 from flinkray.connectors.formats.raw import RawFormat
 from flinkray.connectors.kafka.clients import checked_client_options, confluent_kafka
 from flinkray.connectors.kafka.messages import MessageEncoder, MessageParts
+from flinkray.connectors.kafka.partitioners import FixedPartitioner, KafkaPartitioner
+from flinkray.connectors.kafka.reducing import ReducingWriter
 from flinkray.connectors.kafka.transactions.committer import KafkaCommitter
 from flinkray.connectors.kafka.transactions.coordinators import TransactionCoordinators, security
 from flinkray.connectors.kafka.writer import KafkaWriter, TransactionalKafkaWriter
@@ -19,6 +21,7 @@ from flinkray.connectors.subtask import subtask_label
 from flinkray.errors import InvalidProgramError
 from flinkray.extras import import_package
 from flinkray.redaction import redacted_value
+from flinkray.time.durations import Duration, to_millis
 from flinkray.types.changelogs import ChangelogMode
 
 
@@ -50,8 +53,17 @@ class KafkaSink(Sink):
         transactional_id_prefix: of the transactions' names, which no two running jobs may share. None: made of the
             job's id and the operator's name.
         key_in_value: whether the key's columns are part of the value too.
+        key_prefix: what the names of `key` begin with, which they have not in the key itself.
         upsert: the topic is a table that a changelog keeps up to date, by `key` (Flink's upsert-kafka): +I and +U are
             messages, -D is one without a value, -U none. Of several changes of a key at once only the last is written.
+        timestamp_column: a column of timestamps, or of epoch milliseconds, with the time of each message, which is no
+            part of the value; null: the present. None: messages have the event time of their rows.
+        allowed_topics: what `topic_column` may say: names, or a regular expression (one text) that whole names must
+            match. None: anything.
+        partitioner: chooses the partition: "fixed" (each subtask writes to one), or a KafkaPartitioner. None: the key
+            does; messages without one go to partitions in turns, some at a time.
+        buffer_rows, buffer_interval: with `upsert`: so many rows, for so long, are held back, so that of several
+            changes of a key only the last is written. Checkpoints write them all.
     """
 
     def __init__(
@@ -69,6 +81,12 @@ class KafkaSink(Sink):
         transactional_id_prefix: str | None = None,
         key_in_value: bool = True,
         upsert: bool = False,
+        timestamp_column: str | None = None,
+        key_prefix: str = "",
+        allowed_topics: str | Iterable[str] | None = None,
+        partitioner: Literal["fixed"] | KafkaPartitioner | None = None,
+        buffer_rows: int = 0,
+        buffer_interval: Duration = 0,
     ) -> None:
         if not servers:
             raise InvalidProgramError("KafkaSink(servers=...) takes 'host:port', or several with commas")
@@ -88,6 +106,14 @@ class KafkaSink(Sink):
             headers_column=headers_column,
             key_in_value=key_in_value,
             upsert=upsert,
+            timestamp_column=timestamp_column,
+            key_prefix=key_prefix,
+            allowed_topics=(
+                allowed_topics if allowed_topics is None or isinstance(allowed_topics, str) else tuple(allowed_topics)
+            ),
+            partitioner=_partitioner(partitioner),
+            buffer_rows=buffer_rows,
+            buffer_interval_ms=to_millis(buffer_interval, "buffer_interval"),
         )
         self.client_options = checked_client_options(client_options or {})
         self.transactional_id_prefix = transactional_id_prefix
@@ -129,6 +155,14 @@ class KafkaSink(Sink):
     def create_writer(self, context: SinkWriterContext, restored: Any = None) -> SinkWriter:
         where = subtask_label(context)
         encoder = self._encoder(where)
+        encoder.open(context.subtask_index, context.parallelism)
+        writer = self._writer(encoder, where, context, restored)
+        if not self.parts.buffer_rows:
+            return writer
+        parts = self.parts
+        return ReducingWriter(writer, encoder.last_changes, parts.buffer_rows, parts.buffer_interval_ms, context)
+
+    def _writer(self, encoder: MessageEncoder, where: str, context: SinkWriterContext, restored: Any) -> SinkWriter:
         if not self._is_transactional:
             return KafkaWriter(encoder, where, self.servers, self.client_options)
         prefix = self.transactional_id_prefix or f"{context.job_id}-{context.operator_name}"
@@ -140,3 +174,11 @@ class KafkaSink(Sink):
         if not self._is_transactional:
             return None
         return KafkaCommitter(TransactionCoordinators(self.servers, self.client_options))
+
+
+def _partitioner(given: object) -> KafkaPartitioner | None:
+    if given is None or isinstance(given, KafkaPartitioner):
+        return given
+    if given == "fixed":
+        return FixedPartitioner()
+    raise InvalidProgramError(f"KafkaSink(partitioner=...) takes 'fixed' or a KafkaPartitioner, not {given!r}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import logging
+import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal
 
@@ -43,8 +44,9 @@ class KafkaSource(Source):
         topics: their names, or a regular expression (one text) that whole names must match.
         value_format: how values are read; bytes as they are by custom. A message without a value gives no row. A
             ChangelogFormat makes a changelog.
-        metadata: columns that rows have in front: of "topic", "partition", "offset", "timestamp", "headers" (a list of
-            name and value), "key" (bytes).
+        metadata: columns that rows have in front: of "topic", "partition", "offset", "timestamp", "timestamp_type"
+            ("CreateTime" or "LogAppendTime"), "leader_epoch", "headers" (a list of name and value), "header_map" (the
+            last value of each name), "key" (bytes). With a mapping they have other names: {"sent": "timestamp"}.
         start: where to begin where no checkpoint says: "earliest", "latest", "committed" (by the group), or
             KafkaOffsets.
         stop: where each partition ends, which makes the source bounded: "latest" is its end at the start of the job.
@@ -60,6 +62,8 @@ class KafkaSource(Source):
         upsert: the topic is a table, a message the row that now has its key (Flink's upsert-kafka), which makes a
             changelog: with a value it is +U, without one -D, which has the columns of `key` and nulls. A message
             without a key cannot be read.
+        key_prefix: what the names of `key` begin with, behind which they are those that `key_format` reads: so that the
+            value may have columns of the same names.
     """
 
     def __init__(
@@ -67,7 +71,7 @@ class KafkaSource(Source):
         servers: str,
         topics: str | Iterable[str],
         value_format: MessageFormat | None = None,
-        metadata: Iterable[str] = (),
+        metadata: Iterable[str] | Mapping[str, str] = (),
         start: KafkaOffsets | Literal["earliest", "latest", "committed"] = "earliest",
         stop: KafkaOffsets | Literal["latest", "committed"] | None = None,
         group_id: str | None = None,
@@ -78,6 +82,7 @@ class KafkaSource(Source):
         key: str | Iterable[str] | None = None,
         key_format: MessageFormat | None = None,
         upsert: bool = False,
+        key_prefix: str = "",
     ) -> None:
         if not servers:
             raise InvalidProgramError("KafkaSource(servers=...) takes 'host:port', or several with commas")
@@ -88,12 +93,14 @@ class KafkaSource(Source):
         names: str | tuple[str, ...] = topics if isinstance(topics, str) else tuple(topics)
         if not names:
             raise InvalidProgramError("KafkaSource(topics=...) names no topic")
+        if isinstance(names, str):
+            _check_expression(names)
         interval = discovery_interval
         self._settings = KafkaSourceSettings(
             servers=servers,
             topics=names,
             value_format=RawFormat(bytes) if value_format is None else value_format,
-            metadata=tuple(metadata),
+            metadata=tuple(metadata.values() if isinstance(metadata, Mapping) else metadata),
             start=offsets_of(start, "start"),
             stop=None if stop is None else offsets_of(stop, "stop"),
             group_id=group_id,
@@ -104,6 +111,8 @@ class KafkaSource(Source):
             key=() if key is None else (key,) if isinstance(key, str) else tuple(key),
             key_format=RawFormat() if key_format is None and key is not None else key_format,
             upsert=upsert,
+            key_prefix=key_prefix,
+            metadata_columns=tuple(metadata) if isinstance(metadata, Mapping) else (),
         )
         self._type = type_of_rows(self._settings)
         places = (self._settings.start, self._settings.stop)
@@ -152,3 +161,10 @@ class KafkaSource(Source):
             "error_cb": on_error,
         }
         return made("Consumer", options, logger=log)
+
+
+def _check_expression(topics: str) -> None:
+    try:
+        re.compile(topics)
+    except re.error as error:
+        raise InvalidProgramError(f"KafkaSource(topics={topics!r}) is no regular expression: {error}") from error

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from flinkray.batches.batch import Batch
 from flinkray.connectors.committer import END_OF_INPUT
-from flinkray.connectors.kafka.clients import Brokers, KafkaError, confluent_kafka, made
+from flinkray.connectors.kafka.clients import TIMEOUT_S, Brokers, KafkaError, asked, confluent_kafka, made
 from flinkray.connectors.kafka.messages import MessageEncoder
 from flinkray.connectors.kafka.transactions.coordinators import KafkaTransaction, TransactionCoordinators
 from flinkray.connectors.kafka.transactions.producers import TransactionalProducer, TransactionalProducers
@@ -56,10 +56,11 @@ class KafkaWriter(SinkWriter):
             "logger": log,
         }
         self._client: Any = None
+        self._partitions: dict[str, Sequence[int]] = {}
 
     def write(self, batch: Batch) -> None:
         client = self._opened_client()
-        for topic, value, key, partition, headers, timestamp in self._encoder.messages(batch):
+        for topic, value, key, partition, headers, timestamp in self._encoder.messages(batch, self._partitions_of):
             while True:
                 try:
                     client.produce(topic, value, key, partition, timestamp=timestamp, headers=headers)
@@ -85,6 +86,20 @@ class KafkaWriter(SinkWriter):
         if self._client is None:
             self._client = made("Producer", self._options)
         return self._client
+
+    def _partitions_of(self, topic: str) -> Sequence[int]:
+        """As they were when the topic was first written to."""
+
+        def listed() -> Sequence[int]:
+            found = self._opened_client().list_topics(topic, timeout=TIMEOUT_S).topics[topic]
+            if found.error is not None:
+                raise confluent_kafka().KafkaException(found.error)
+            return sorted(found.partitions)
+
+        if topic not in self._partitions:
+            what = f"the partitions of topic {topic!r}, to which {self._where} writes"
+            self._partitions[topic] = asked(listed, what, self._servers)
+        return self._partitions[topic]
 
     # -- failures
 

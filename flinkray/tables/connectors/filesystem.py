@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import re
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -153,10 +152,10 @@ def _partition_commit(table: Table, options: ConnectorOptions) -> PartitionCommi
     policies = []
     if "custom" in kinds:
         arguments = [each for each in options.text(f"{_COMMIT}.policy.class.parameters").split(";") if each]
-        policies.append(_instance(options, f"{_COMMIT}.policy.class", arguments))
+        policies.append(options.instance(f"{_COMMIT}.policy.class", arguments))
     extractor = None
     if options.one_of("partition.time-extractor.kind", ("default", "custom"), "default") == "custom":
-        extractor = _instance(options, "partition.time-extractor.class", ())
+        extractor = options.instance("partition.time-extractor.class", ())
     found: dict[str, Any] = {
         "trigger": options.one_of(f"{_COMMIT}.trigger", ("process-time", "partition-time"), "process-time"),
         "delay": options.millis(f"{_COMMIT}.delay", 0),
@@ -168,16 +167,6 @@ def _partition_commit(table: Table, options: ConnectorOptions) -> PartitionCommi
         "extractor": extractor,
     }
     return PartitionCommit(**found) if kinds and table.partitioned_by else None
-
-
-def _instance(options: ConnectorOptions, key: str, arguments: Sequence[str]) -> Any:
-    """An object of the Python class that an option names, such as `shop.policies.Announce`."""
-    path = options.required(key)
-    module, _, name = path.rpartition(".")
-    try:
-        return getattr(importlib.import_module(module), name)(*arguments)
-    except (ImportError, AttributeError, ValueError, TypeError) as error:
-        raise options.fail(f"option {key!r} names no Python class that can be made: {path!r} ({error})") from error
 
 
 def _overwriting(sink: Sink, static: Mapping[str, str]) -> Sink:

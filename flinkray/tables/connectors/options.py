@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar, overload
 
 from flinkray.config.parsers import duration as parse_duration
@@ -98,6 +99,15 @@ class ConnectorOptions:
             hint = did_you_mean(found, values)
             raise self.fail(f"option {key!r} cannot be {found!r}{hint}; it is one of {', '.join(values)}")
         return found
+
+    def instance(self, key: str, arguments: Sequence[str] = ()) -> Any:
+        """An object of the Python class that an option names, such as `shop.policies.Announce`."""
+        path = self.required(key)
+        module, _, name = path.rpartition(".")
+        try:
+            return getattr(importlib.import_module(module), name)(*arguments)
+        except (ImportError, AttributeError, ValueError, TypeError) as error:
+            raise self.fail(f"option {key!r} names no Python class that can be made: {path!r} ({error})") from error
 
     def with_prefix(self, prefix: str) -> dict[str, str]:
         """All options whose keys begin with it, without it."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any, Literal
 
 from msgspec import Struct
 
+from flinkray.connectors.kafka.java_properties import with_login
 from flinkray.errors import InvalidProgramError
 
 _MEANINGLESS = frozenset(
@@ -23,7 +23,6 @@ _MEANINGLESS = frozenset(
     }
 )
 """What the runtime decides itself."""
-_JAAS = re.compile(r"""(username|password)\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s;]+))""")
 
 
 class ClientProperties(Struct, frozen=True):
@@ -50,15 +49,7 @@ def client_properties(properties: Mapping[str, str]) -> ClientProperties:
     if isolation not in ("read_committed", "read_uncommitted"):
         raise InvalidProgramError(f"isolation.level is read_committed or read_uncommitted, not {isolation!r}")
     interval = int(left.pop("partition.discovery.interval.ms", "300000"))
-    jaas = left.pop("sasl.jaas.config", None)
-    if jaas is not None:
-        found = {match[1]: match[2] or match[3] or match[4] for match in _JAAS.finditer(jaas)}
-        if set(found) != {"username", "password"}:
-            raise InvalidProgramError(
-                "sasl.jaas.config is Java's; of it username and password are taken, and one is missing: give "
-                "sasl.username and sasl.password, or what librdkafka takes for another login"
-            )
-        left.update({"sasl.username": found["username"], "sasl.password": found["password"]})
+    left = with_login(left)
     group_id = left.pop("group.id", None)
     return ClientProperties(
         servers,

@@ -103,7 +103,7 @@ def test_topics_that_get_leaders_are_waited_for_and_others_are_refused_or_left_o
         assert not brokers.first
         return set(enumerator.snapshot_state(1).known)
 
-    monkeypatch.setattr(module, "_AGAIN_S", 0.0)
+    monkeypatch.setattr(module, "AGAIN_S", 0.0)
     settings = KafkaSource("host:1", topics, stop="latest")._settings
     both = {("orders", 0), ("orders", 1)}
     assert partitions(LEADER_NOT_AVAILABLE, LEADER_NOT_AVAILABLE) == both

@@ -20,6 +20,9 @@ from flinkray import (
 )
 from flinkray.batches.batch import Batch
 from flinkray.connectors.kafka.messages import MessageEncoder
+from flinkray.connectors.kafka.partitioners import KafkaPartitioner
+from flinkray.connectors.kafka.reducing import ReducingWriter
+from flinkray.connectors.sink import SinkWriter
 
 SCHEMA = pa.schema([("k", pa.string()), ("to", pa.string()), ("v", pa.int64())])
 
@@ -27,7 +30,7 @@ SCHEMA = pa.schema([("k", pa.string()), ("to", pa.string()), ("v", pa.int64())])
 def written(sink: KafkaSink, data: pa.RecordBatch, kinds: list[int] | None = None) -> list[tuple[Any, ...]]:
     """Topic, value and key of each message."""
     batch = Batch(data, kinds=None if kinds is None else pa.array(kinds, pa.int8()))
-    return [message[:3] for message in MessageEncoder(sink.parts, "operator 'sink'").messages(batch)]
+    return [message[:3] for message in MessageEncoder(sink.parts, "operator 'sink'").messages(batch, list)]
 
 
 changes = st.lists(
@@ -118,8 +121,125 @@ def test_a_format_of_changes_writes_all_kinds() -> None:
         ),
         ({"key": "k", "key_format": DebeziumJsonFormat()}, "a key is no change"),
         ({"topic_column": "to"}, "either topic= or topic_column="),
+        ({"allowed_topics": "o.*"}, "allowed_topics=.* is for topics that topic_column= says"),
+        ({"partition_column": "p", "partitioner": "fixed"}, "partitioner= or partition_column=, not both"),
+        ({"partitioner": "fixt"}, "takes 'fixed' or a KafkaPartitioner, not 'fixt'"),
+        ({"key": "a", "key_prefix": "k_"}, "names 'a', which does not begin with key_prefix='k_'"),
+        ({"key": "a", "upsert": True, "buffer_rows": 5}, "buffer_rows= and buffer_interval= together"),
+        ({"buffer_rows": 5, "buffer_interval": "1 s"}, "is for upsert=True"),
     ],
 )
 def test_what_does_not_go_together_is_refused_where_it_is_written(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidProgramError, match=message):
         KafkaSink("host:1", "t", **arguments)
+
+
+def all_parts(sink: KafkaSink, data: pa.RecordBatch, subtask: int = 0) -> list[tuple[Any, ...]]:
+    encoder = MessageEncoder(sink.parts, "operator 'sink'")
+    encoder.open(subtask, 2)
+    return list(encoder.messages(Batch(data), {"a": (0, 1, 2), "bc": (0, 1)}.__getitem__))
+
+
+def test_times_and_headers_come_from_columns() -> None:
+    """A header without a value is left out of a map, as in Flink, and is one of a list."""
+    sink = KafkaSink("host:1", "t", RawFormat(), headers_column="h", timestamp_column="at")
+    times = pa.array([1_500_999, None], pa.timestamp("us", "UTC"))
+    maps = pa.array([[("x", b"1"), ("y", None)], None], pa.map_(pa.string(), pa.binary()))
+    lists = pa.array([[{"name": "y", "value": None}], []])
+    for at in (times, pa.array([1_500, None]), times.cast(pa.timestamp("ns"))):
+        data = pa.record_batch({"v": ["a", "b"], "at": at, "h": maps})
+        assert all_parts(sink, data) == [
+            ("t", b"a", None, -1, [("x", b"1")], 1_500),
+            ("t", b"b", None, -1, None, 0),
+        ]
+    data = pa.record_batch({"v": ["a", "b"], "at": times, "h": lists})
+    assert [message[4] for message in all_parts(sink, data)] == [[("y", None)], []]
+    for wrong, words in (
+        (pa.array([0, 1]), "is 0 ms after 1970"),
+        (pa.array(["x", "y"]), "is string, and times of messages are timestamps"),
+    ):
+        with pytest.raises(RecordError, match=f"operator 'sink': column 'at' {words}"):
+            all_parts(sink, pa.record_batch({"v": ["a", "b"], "at": wrong, "h": maps}))
+
+
+def test_a_column_says_only_topics_that_are_allowed() -> None:
+    for allowed in (["a", "bc"], "a|b."):
+        sink = KafkaSink("host:1", None, RawFormat(), topic_column="to", allowed_topics=allowed)
+        assert [message[0] for message in all_parts(sink, pa.record_batch({"to": ["bc", "a"], "v": ["", ""]}))] == [
+            "bc",
+            "a",
+        ]
+        with pytest.raises(RecordError, match="column 'to' says topic 'b', which is none of"):
+            all_parts(sink, pa.record_batch({"to": ["a", "b"], "v": ["", ""]}))
+
+
+class ByValue(KafkaPartitioner):
+    def open(self, subtask_index: int, parallelism: int) -> None:
+        self.opened = (subtask_index, parallelism)
+
+    def partition(self, row: Any, key: bytes | None, value: bytes | None, topic: str, partitions: Any) -> int:
+        assert (self.opened, key, value) == ((1, 2), row.k.encode(), str(row.v).encode())
+        return int(partitions[row.v % len(partitions)])
+
+
+def test_a_partitioner_chooses_partitions_and_each_subtask_has_its_own() -> None:
+    data = pa.record_batch({"to": ["a", "bc", "a"], "k": ["x", "x", "y"], "v": [5, 6, 7]})
+    parts: dict[str, Any] = {"value_format": RawFormat(), "key": "k", "key_in_value": False, "topic_column": "to"}
+    sink = KafkaSink("host:1", **parts, partitioner=ByValue())
+    assert [message[3] for message in all_parts(sink, data, 1)] == [2, 0, 1]
+    assert not hasattr(sink.parts.partitioner, "opened")
+    fixed = KafkaSink("host:1", **parts, partitioner="fixed")
+    assert [[message[3] for message in all_parts(fixed, data, subtask)] for subtask in (1, 2)] == [[1, 1, 1], [2, 0, 2]]
+
+
+def test_a_prefix_of_the_columns_of_the_key_is_not_in_the_key() -> None:
+    sink = KafkaSink(
+        "host:1",
+        "t",
+        JsonFormat(),
+        key=["k_v", "k_a"],
+        key_format=JsonFormat(),
+        key_in_value=False,
+        upsert=True,
+        key_prefix="k_",
+    )
+    data = pa.record_batch({"k_a": [1], "v": [2], "k_v": [3]})
+    assert written(sink, data) == [("t", b'{"v":2}', b'{"v":3,"a":1}')]
+
+
+class Written(SinkWriter):
+    def __init__(self) -> None:
+        self.values: list[list[int]] = []
+        self.timers: list[tuple[float, Any]] = []
+
+    def call_later(self, delay_ms: float, callback: Any) -> None:
+        self.timers.append((delay_ms, callback))
+
+    def write(self, batch: Batch) -> None:
+        self.values.append(batch.data.column("v").to_pylist())
+
+    def flush(self, end_of_input: bool) -> None:
+        self.values.append([-1])
+
+    def close(self) -> None: ...
+
+
+def test_rows_are_held_back_until_there_are_so_many_keys_or_it_has_been_long_enough() -> None:
+    sink = KafkaSink("host:1", "t", RawFormat(), key="k", key_in_value=False, upsert=True)
+    target: Any = Written()
+    writer = ReducingWriter(target, MessageEncoder(sink.parts, "").last_changes, 3, 50, target)
+
+    def write(*rows: tuple[str, int]) -> list[list[int]]:
+        writer.write(Batch(pa.record_batch({"k": [key for key, _ in rows], "v": [value for _, value in rows]})))
+        return target.values  # type: ignore[no-any-return]
+
+    assert write(("a", 1)) == write(("a", 2), ("b", 3), ("a", 4)) == []
+    assert write(("c", 5)) == [[3, 4, 5]]
+    write(("a", 6), ("a", 7))
+    ((delay, callback),) = target.timers
+    callback()
+    assert (delay, target.values[1:]) == (50, [[6, 7]])  # which the writer reduces itself
+    write(("a", 8))
+    writer.flush(end_of_input=False)
+    assert target.values[2:] == [[8], [-1]]
+    assert len(target.timers) == 2

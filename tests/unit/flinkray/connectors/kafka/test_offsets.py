@@ -11,7 +11,7 @@ pytest.importorskip("confluent_kafka")
 
 import confluent_kafka
 
-from flinkray.connectors.kafka import offsets
+from flinkray.connectors.kafka import clients
 from flinkray.connectors.kafka.clients import KafkaError
 from flinkray.connectors.kafka.offsets import KafkaOffsets
 
@@ -43,7 +43,7 @@ class Leaderless:
 
 @pytest.mark.parametrize("place", PLACES)
 def test_a_partition_that_gets_a_leader_is_waited_for(monkeypatch: pytest.MonkeyPatch, place: KafkaOffsets) -> None:
-    monkeypatch.setattr(offsets, "_AGAIN_S", 0.0)
+    monkeypatch.setattr(clients, "AGAIN_S", 0.0)
     assert place.of(Leaderless(NOT_LEADER, 3), [("orders", 1)], "host:1") == {("orders", 1): 3}
 
 

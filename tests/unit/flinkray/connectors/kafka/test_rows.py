@@ -54,6 +54,40 @@ def read(contents: Sequence[tuple[bytes | None, bytes | None]], *arguments: Any,
     return batch
 
 
+class WithHeaders(Message):
+    def headers(self) -> list[tuple[str, bytes]] | None:
+        return None if self._offset else [("h", b"1"), ("i", b"2"), ("h", b"3")]
+
+    def leader_epoch(self) -> int | None:
+        return None if self._offset else 7
+
+    def timestamp(self) -> tuple[int, int]:
+        return 2 - self._offset, 100
+
+
+def test_what_is_known_of_messages_has_names_of_its_own_beside_columns_of_key_and_value() -> None:
+    metadata = {"e": "leader_epoch", "kind": "timestamp_type", "m": "header_map", "l": "headers", "t": "topic"}
+    source = KafkaSource(
+        "host:1",
+        ["t"],
+        JsonFormat({"topic": int, "v": str}),
+        metadata,
+        key=["k_v"],
+        key_format=JsonFormat({"v": int}),
+        key_prefix="k_",
+    )
+    messages = [WithHeaders(b'{"v":1}', b'{"topic":5,"v":"a"}', offset) for offset in range(3)]
+    found = KafkaRows(source._settings, "").of(messages).data
+    assert found.schema.equals(source.output_type.schema)
+    pairs = [{"name": name, "value": value} for name, value in (("h", b"1"), ("i", b"2"), ("h", b"3"))]
+    both = {"t": "t", "k_v": 1, "topic": 5, "v": "a"}
+    assert found.to_pylist() == [
+        {"e": 7, "kind": "LogAppendTime", "m": [("h", b"3"), ("i", b"2")], "l": pairs, **both},
+        {"e": None, "kind": "CreateTime", "m": [], "l": [], **both},
+        {"e": None, "kind": "NoTimestampType", "m": [], "l": [], **both},
+    ]
+
+
 KEYS = {b"1": 1, b"2": 2, b"x": "bad", None: None}
 VALUES = {b"5,a": (5, "a"), b"6,": (6, None), b"bad": "bad", None: None}
 
@@ -108,7 +142,7 @@ def test_a_table_that_is_written_is_the_one_that_is_read(changes: list[tuple[str
     )
     data = pa.record_batch({"k": [key for key, _, _ in changes], "v": [value for _, value, _ in changes]})
     batch = Batch(data, kinds=pa.array([kind for _, _, kind in changes], pa.int8()))
-    messages = [(key, value) for _, value, key, *_ in MessageEncoder(parts, "").messages(batch)]
+    messages = [(key, value) for _, value, key, *_ in MessageEncoder(parts, "").messages(batch, list)]
     assert tabled(read(messages, JsonFormat({"k": str, "v": int}), key="k", upsert=True)) == tabled(batch)
 
 
@@ -179,8 +213,15 @@ def test_what_cannot_be_read_names_the_message_and_whether_it_is_the_key(
             {"key": "k", "upsert": True, "value_format": DebeziumJsonFormat({"i": int})},
             "DebeziumJsonFormat says itself what a row does",
         ),
+        (
+            {"key": "a", "key_format": JsonFormat({"a": int}), "key_prefix": "k_"},
+            "each once, behind key_prefix='k_', not a",
+        ),
+        ({"metadata": {"o": "offsett"}}, "knows topic, .*, not 'offsett'"),
+        ({"metadata": {"value": "offset"}}, "two columns named 'value'"),
+        ({"topics": "t["}, r"topics='t\['\) is no regular expression"),
     ],
 )
 def test_what_does_not_go_together_is_refused_where_it_is_written(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidProgramError, match=message):
-        KafkaSource("host:1", ["t"], **arguments)
+        KafkaSource("host:1", **{"topics": ["t"], **arguments})

@@ -1,0 +1,29 @@
+"""Properties of Java's Kafka clients as options of librdkafka, most of which have the same names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from flinkray.errors import InvalidProgramError
+
+_JAAS = re.compile(r"""(username|password)\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s;]+))""")
+
+
+def with_login(properties: Mapping[str, str]) -> dict[str, str]:
+    """The properties with user and password where Java's `sasl.jaas.config` has them.
+
+    Raises:
+        InvalidProgramError: it has none, and so is a login that only Java has.
+    """
+    left = dict(properties)
+    jaas = left.pop("sasl.jaas.config", None)
+    if jaas is not None:
+        found = {match[1]: match[2] or match[3] or match[4] for match in _JAAS.finditer(jaas)}
+        if set(found) != {"username", "password"}:
+            raise InvalidProgramError(
+                "sasl.jaas.config is Java's; of it username and password are taken, and one is missing: give "
+                "sasl.username and sasl.password, or what librdkafka takes for another login"
+            )
+        left.update({"sasl.username": found["username"], "sasl.password": found["password"]})
+    return left
