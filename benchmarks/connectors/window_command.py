@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
+import time
 import uuid
 from collections.abc import Sequence
 from pathlib import Path
@@ -47,10 +49,15 @@ def kafka_window(
     json_file: Path | None,
 ) -> None:
     """Sums and counts by key in windows, from JSON in a topic to JSON in another, by each engine in turns."""
+    from examples.servers import ServerUnavailable
     from examples.servers.kafka import KafkaBroker
 
     errors = Console(stderr=True)
-    with KafkaBroker.running() as broker:
+    with contextlib.ExitStack() as running:
+        try:
+            broker = running.enter_context(KafkaBroker.running())
+        except ServerUnavailable as unavailable:
+            raise click.ClickException(str(unavailable)) from None
         job = _Job(broker, parallelism, target, environments, deadline)
         sizes = {engine: pyflink_rows if engine == "pyflink" else rows for engine in APIS}
         startups = {engine: job.run(engine, FEW) for engine in APIS}
@@ -125,25 +132,36 @@ class _Job:
                     break
                 except BufferError:
                     producer.poll(0.1)
-        producer.flush()
+        if producer.flush(self._deadline_s):
+            raise click.ClickException(f"the broker took not all of {rows:,} messages")
         return topic
 
     def _counted(self, topic: str) -> int:
-        """How many messages the windows say that they have counted."""
+        """How many messages the windows say that they have counted.
+
+        Raises:
+            click.ClickException: the broker cannot be read.
+        """
         import msgspec
-        from confluent_kafka import Consumer, TopicPartition
+        from confluent_kafka import Consumer, KafkaError, TopicPartition
 
         consumer: Any = Consumer(
             {"bootstrap.servers": self._broker.servers, "group.id": "check", "enable.partition.eof": True}
         )
         consumer.assign([TopicPartition(topic, partition, 0) for partition in range(self._parallelism)])
-        counted, ended = 0, 0
-        while ended < self._parallelism:
+        counted = 0
+        ended: set[int] = set()
+        until = time.monotonic() + self._deadline_s
+        while len(ended) < self._parallelism:
             for message in consumer.consume(10_000, 1.0):
                 if message.error() is None:
                     counted += msgspec.json.decode(message.value())["n"]
+                elif message.error().code() == KafkaError._PARTITION_EOF:
+                    ended.add(message.partition())
                 else:
-                    ended += 1
+                    raise click.ClickException(f"topic {topic} cannot be read: {message.error()}")
+            if time.monotonic() > until:
+                raise click.ClickException(f"topic {topic} could not be read in {self._deadline_s:.0f} s")
         consumer.close()
         return counted
 
