@@ -44,7 +44,7 @@ from .connectors.nats.sink import NatsSink
 from .connectors.nats.source import NatsSource
 from .connectors.postgres.changes.source import PostgresChangesSource
 from .connectors.postgres.lookup import PostgresLookup
-from .connectors.postgres.sink import PostgresSink
+from .connectors.postgres.writing.sink import PostgresSink
 from .connectors.postgres.source import PostgresSource
 from .connectors.print.sink import PrintSink
 from .connectors.redis.sink import RedisSink

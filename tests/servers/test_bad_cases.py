@@ -257,6 +257,7 @@ def test_postgres_sinks(postgres: PostgresServer) -> None:
         "'could not extend file: No space left on device' USING ERRCODE = 'disk_full'; END $$"
     )
     full = postgres.create_table("(n int)")
+    bounded = postgres.create_table("(n int CHECK (n > 0))")
     postgres.execute(f"CREATE TRIGGER t BEFORE INSERT ON {full} EXECUTE FUNCTION full_{table}()")
     postgres.execute(f"CREATE ROLE reader_{table} LOGIN PASSWORD 'r'")
 
@@ -297,6 +298,9 @@ def test_postgres_sinks(postgres: PostgresServer) -> None:
                 sink(), pa.record_batch({"n": [1], "m": pa.array([None], pa.int64())})
             ),
             "a text that is no such value": lambda: written(sink(), {"n": ["x"]}),
+            "a row that a CHECK of the table forbids": lambda: committed(
+                sink(bounded, delivery_guarantee=EXACTLY_ONCE), {"n": [1, -1]}
+            ),
             "a struct": lambda: written(sink(), {"n": [1], "s": [{"a": 1}]}),
             "a prepared transaction that somebody rolled back": rolled_back,
         },

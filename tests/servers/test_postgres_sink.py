@@ -30,8 +30,8 @@ from flinkray import (
 from flinkray.batches.batch import Batch
 from flinkray.connectors.committer import CommitOutcome, CommitRequest, Committer
 from flinkray.connectors.postgres import connections
-from flinkray.connectors.postgres.commits import Mark, PostgresRows, PostgresTransaction
 from flinkray.connectors.postgres.connections import PostgresError
+from flinkray.connectors.postgres.writing.commits import Mark, PostgresRows, PostgresTransaction
 from flinkray.connectors.sink import SinkWriter
 from flinkray.testing import Crash, ScriptedSource
 from tests.servers.test_kafka_source import environment, identity
@@ -65,6 +65,12 @@ def prepared_by(sink: PostgresSink, numbers: Sequence[int]) -> tuple[SinkWriter,
     writer = sink.create_writer(FakeSubtaskContext())
     writer.write(batch(numbers))
     return writer, writer.prepare_commit(1)
+
+
+def prepared(writer: SinkWriter, rows: Batch, checkpoint_id: int) -> list[Any]:
+    """What a writer has for a checkpoint that has these rows."""
+    writer.write(rows)
+    return writer.prepare_commit(checkpoint_id)
 
 
 def stored_rows(data: pa.RecordBatch) -> PostgresRows:
@@ -197,6 +203,109 @@ def test_values_that_a_column_would_change_are_refused(postgres: PostgresServer)
             pytest.raises((RecordError, InvalidProgramError), match=message),
         ):
             writer.write(Batch(pa.record_batch({"v": changed})))
+
+
+def test_what_the_server_refuses_of_a_row_alone_is_refused_before_a_checkpoint_has_it(postgres: PostgresServer) -> None:
+    texts, lists, tenths = pa.string(), pa.list_(pa.string()), pa.list_(pa.decimal128(2, 1))
+    cases: list[tuple[str, pa.Array, pa.Array, str]] = [
+        ("v int NOT NULL", pa.array([1]), pa.array([None], pa.int64()), "null as 'v'.*may not be null"),
+        ("v int CHECK (v > 0)", pa.array([1]), pa.array([-1]), "check constraint.*contains .*-1.*row is v = -1"),
+        ("v positive", pa.array([1]), pa.array([-1]), "positive_check.*row is v = -1"),
+        ("v int, w int GENERATED ALWAYS AS (1 / v) STORED", pa.array([1]), pa.array([0]), "division by zero.*v = 0"),
+        ("v numeric(3,1)", pa.array([Decimal("99.94")]), pa.array([Decimal("99.95")]), "99.95 has more than 2 digits"),
+        ("v numeric(3,1)", pa.array([99]), pa.array([100]), "100 has more than 2 digits"),
+        ("v numeric(3,1)", pa.array([99.9]), pa.array([100.0]), "numeric field overflow.*v = 100.0"),
+        ("v numeric(1,1)[]", pa.array([[Decimal("0.9")]], tenths), pa.array([[Decimal("1.0")]], tenths), "overflow"),
+        ("v text", pa.array(["a", None]), pa.array(["a\0b"]), "column 'v'.*NUL"),
+        ("v text[]", pa.array([["a", None]]), pa.array([["a", "\0"]]), "column 'v'.*NUL"),
+        ("v name", pa.array(["a" * 63]), pa.array(["a" * 64]), "identifier too long"),
+        ("v jsonb", pa.array(["{}"]), pa.array(["{"]), "invalid input syntax for type json.*v = '{'"),
+        ("v mood", pa.array(["glad"]), pa.array(["bad"]), 'invalid input value for enum mood: "bad"'),
+        ("v int", pa.array(["7"]), pa.array(["x"]), "invalid input syntax for type integer.*v = 'x'"),
+        ("v date", pa.array([0], pa.date32()), pa.array([-(2**31)], pa.date32()), "column 'v'.*a date is outside"),
+        (
+            "v timestamp",
+            pa.array([0, None], pa.timestamp("us")),
+            pa.array([-(2**63) + 1], pa.timestamp("us")),
+            "column 'v'.*a date is outside",
+        ),
+        ("v int) PARTITION BY RANGE (v", pa.array([1]), pa.array([9]), "no partition has such rows.*v = 9"),
+        ("v int[]", pa.array([None, "{1}"], texts), pa.array(["{x}"]), "invalid input syntax"),
+        ("v int[]", pa.array([["1"], None], lists), pa.array([["x"]]), "invalid input syntax"),
+    ]
+    postgres.execute(
+        "CREATE TYPE mood AS ENUM ('glad'); CREATE DOMAIN positive AS int CONSTRAINT positive_check CHECK (VALUE > 0)"
+    )
+    for columns, taken, refused, message in cases:
+        table = postgres.create_table(f"(n serial, {columns})")
+        if "PARTITION" in columns:
+            postgres.execute(f"CREATE TABLE {table}_1 PARTITION OF {table} FOR VALUES FROM (0) TO (5)")
+        sink = PostgresSink(postgres.uri, table).prepare()
+        committed(sink, pa.record_batch({"v": taken}))
+        with (
+            contextlib.closing(sink.create_writer(FakeSubtaskContext())) as writer,
+            pytest.raises(RecordError, match=f"(?s){message}"),
+        ):
+            prepared(writer, Batch(pa.record_batch({"v": pa.concat_arrays([taken, refused, taken])})), 1)
+        assert postgres.execute(f"SELECT max(n) FROM {table}") == [(len(taken),)], columns
+        assert postgres.execute(f"SELECT nextval('{table}_n_seq')") == [(len(taken) + 1,)], columns
+
+
+def test_rows_that_wait_for_a_prepared_transaction_are_tried_out_and_deletions_by_their_keys_alone(
+    postgres: PostgresServer,
+) -> None:
+    table = postgres.create_table("(id int PRIMARY KEY, n int NOT NULL CHECK (n > 0))")
+    for key, number, kind, message in (
+        ("2", -1, UPDATED, "check constraint.*id = '2', n = -1"),
+        ("x", 1, DELETED, "invalid input syntax for type integer"),
+        ("x", 1, ADDED, "invalid input syntax for type integer"),
+        ("2", None, DELETED, ""),
+        ("2", None, ADDED, "null as 'n'"),
+    ):
+        sink = PostgresSink(postgres.uri, table, key="id", prepared=True).prepare()
+        with contextlib.closing(sink.create_writer(FakeSubtaskContext())) as writer:
+            first = prepared(writer, Batch(pa.record_batch({"id": ["1"], "n": [1]}), kinds=pa.array([0], pa.int8())), 1)
+            rows = pa.record_batch({"id": [key], "n": pa.array([number], pa.int64())})
+            with pytest.raises(RecordError, match=f"(?s){message}") if message else contextlib.nullcontext():
+                prepared(writer, Batch(rows, kinds=pa.array([kind], pa.int8())), 2)
+            committer = sink.create_committer()
+            assert committer is not None
+            committer.abort(first)
+
+
+def test_a_table_that_has_changed_since_is_looked_at_again_before_a_row_is_refused(postgres: PostgresServer) -> None:
+    table = postgres.create_table("(v int) PARTITION BY LIST (v)")
+    postgres.execute(f"CREATE TABLE {table}_1 PARTITION OF {table} FOR VALUES IN (1)")
+    sink = PostgresSink(postgres.uri, table).prepare()
+    with contextlib.closing(sink.create_writer(FakeSubtaskContext())) as writer:
+        prepared(writer, Batch(pa.record_batch({"v": [1]})), 1)
+        postgres.execute(f"CREATE TABLE {table}_2 PARTITION OF {table} FOR VALUES IN (2)")
+        assert len(prepared(writer, Batch(pa.record_batch({"v": [2]})), 2)) == 1
+
+
+def test_who_may_only_add_rows_is_told_that_they_are_not_tried_out(
+    postgres: PostgresServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    table = postgres.create_table("(v int CHECK (v > 0))")
+    postgres.execute(f"CREATE ROLE w_{table} LOGIN PASSWORD 'w'; GRANT INSERT ON {table} TO w_{table}")
+    sink = PostgresSink(postgres.uri_of(f"w_{table}", "w"), table)
+    with contextlib.closing(sink.create_writer(FakeSubtaskContext())) as writer:
+        for checkpoint_id in (1, 2):
+            assert len(prepared(writer, Batch(pa.record_batch({"v": [1]})), checkpoint_id)) == 1
+    assert caplog.text.count("are not tried out") == 1
+
+
+def test_a_row_whose_foreign_key_another_sink_is_about_to_commit_waits_for_it(postgres: PostgresServer) -> None:
+    parents = postgres.create_table("(n bigint PRIMARY KEY)")
+    table = postgres.create_table(f"(n bigint REFERENCES {parents})")
+    sink = PostgresSink(postgres.uri, table).prepare()
+    writer, committables = prepared_by(sink, [1])
+    committer = sink.create_committer()
+    assert committer is not None
+    with contextlib.closing(writer), contextlib.closing(committer):
+        assert outcomes(committer, committables, 1) == [CommitOutcome.RETRY_LATER]
+        postgres.execute(f"INSERT INTO {parents} VALUES (1)")
+        assert outcomes(committer, committables, 1) == [CommitOutcome.COMMITTED]
 
 
 def test_rows_that_a_former_version_kept_are_committed_as_the_server_makes_them_fit(postgres: PostgresServer) -> None:
@@ -415,6 +524,7 @@ def test_rows_of_several_schemas_are_committed_in_their_order(postgres: Postgres
     assert committer is not None
     assert outcomes(committer, writer.prepare_commit(1), 1) == [CommitOutcome.COMMITTED]
     assert content(postgres, table) == [(1, 2), (2, 1), (3, 3)]
+    writer.close()
     committer.close()
 
 
@@ -535,7 +645,7 @@ def wrong(postgres: PostgresServer) -> dict[str, tuple[dict[str, Any], dict[str,
             {**other, "s": {"a": 1}},
             "column 's' is struct.* in the rows and text in the table",
         ),
-        "null": ({"table": table}, {"n": 1, "m": None}, 'null value in column "m".*may not be null has no value'),
+        "null": ({"table": table}, {"n": 1, "m": None}, "'Sink: .*null as 'm', and that column of table .*fill it"),
         "null as a key": ({"table": table, "key": "n"}, {"n": None, "m": 1}, "a row has null as 'n', which is a key"),
         "what the server cannot convert": (
             {"table": table},
@@ -561,7 +671,9 @@ def test_an_error_while_rows_are_written_names_operator_subtask_and_table(postgr
         write(
             PostgresSink(postgres.uri, table, delivery_guarantee=DeliveryGuarantee.AT_LEAST_ONCE), [{"n": 1}, {"n": 1}]
         )
-    with pytest.raises(JobExecutionError, match=r"'Sink: .*' \(subtask 1 of 1\): cannot commit checkpoint .*already"):
+    with pytest.raises(
+        JobExecutionError, match=r"'Sink: .*' \(subtask 1 of 1\): cannot commit checkpoint .*already.*each restart"
+    ):
         write(PostgresSink(postgres.uri, table), [{"n": 1}, {"n": 1}])
 
 

@@ -103,9 +103,9 @@ from flinkray.connectors.postgres.changes.enumerator import ChangesEnumeratorSta
 from flinkray.connectors.postgres.changes.settings import ChangesSettings, SplitKey
 from flinkray.connectors.postgres.changes.splits import LogSplit, Piece, SnapshotSplit
 from flinkray.connectors.postgres.columns import Column
-from flinkray.connectors.postgres.commits import Mark, PostgresRows, PostgresTransaction
 from flinkray.connectors.postgres.settings import PostgresSourceSettings
 from flinkray.connectors.postgres.splits import PostgresSplit
+from flinkray.connectors.postgres.writing.commits import Mark, PostgresRows, PostgresTransaction
 from flinkray.connectors.redis.commits import RedisRows
 from flinkray.connectors.redis.enumerator import RedisSplit
 from flinkray.connectors.source import SourceProgress

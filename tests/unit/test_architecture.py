@@ -81,6 +81,7 @@ ROOMS = (
     "flinkray.connectors.kafka.transactions",
     "flinkray.connectors.kafka",
     "flinkray.connectors.postgres",
+    "flinkray.connectors.postgres.writing",
     "flinkray.connectors.postgres.changes",
     # flinkray: programs
     "flinkray.transformations",

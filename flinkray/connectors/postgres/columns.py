@@ -74,8 +74,14 @@ def _decimal(modifier: int) -> pa.DataType | None:
     """The type of numeric(precision, scale); None: it says no precision, or Arrow has not so many digits."""
     if modifier < 0:
         return None
-    precision, scale = (modifier - 4) >> 16 & 0xFFFF, (modifier - 4) & 0x7FF
-    return pa.decimal128(precision, scale) if scale <= precision <= _LARGEST_PRECISION else None
+    precision, scale = digits_of(modifier)
+    return pa.decimal128(precision, scale) if 0 <= scale <= precision <= _LARGEST_PRECISION else None
+
+
+def digits_of(modifier: int) -> tuple[int, int]:
+    """Precision and scale of numeric(precision, scale); a scale may be negative."""
+    scale = (modifier - 4) & 0x7FF
+    return (modifier - 4) >> 16 & 0xFFFF, scale - 0x800 if scale > 0x3FF else scale
 
 
 def copied_type(type_id: int, element_id: int, is_enum: bool) -> pa.DataType | None:

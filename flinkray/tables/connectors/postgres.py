@@ -10,8 +10,8 @@ from flinkray.connectors.lookup import LookupTable
 from flinkray.connectors.postgres.changes.source import PostgresChangesSource
 from flinkray.connectors.postgres.columns import quoted
 from flinkray.connectors.postgres.lookup_table import PostgresTable
-from flinkray.connectors.postgres.sink import PostgresSink
 from flinkray.connectors.postgres.source import PostgresSource
+from flinkray.connectors.postgres.writing.sink import PostgresSink
 from flinkray.connectors.sink import Sink
 from flinkray.tables.connectors.contract import Connector, TableSource, physical_columns
 from flinkray.tables.connectors.options import ConnectorOptions, lookup_cache

@@ -19,15 +19,22 @@ from flinkray.connectors.postgres.connections import (
     columnar,
     control,
     explained,
+    is_of_server,
     is_transient,
     refuse,
     shown,
     sqlstate,
 )
-from flinkray.connectors.postgres.staging import Staging
-from flinkray.connectors.postgres.target import Target, TargetRows
+from flinkray.connectors.postgres.writing.rows import TargetRows
+from flinkray.connectors.postgres.writing.staging import Staging
+from flinkray.connectors.postgres.writing.target import Target
 
 _UNDEFINED_OBJECT = "42704"
+_FOREIGN_KEY = "23503"
+_WAY_OUT = (
+    "The checkpoint has these rows, so that each restart tries again: change the table so that it takes them, or start "
+    "from an earlier checkpoint or savepoint"
+)
 _MARKS_KEPT = 1_000
 """For so many checkpoints a writer's marks are kept. All of them, and not the last alone: after a change of the
 parallelism, the commits of one writer for two checkpoints may be with two committers, and come in any order."""
@@ -115,8 +122,11 @@ class RowsCommitter(Committer):
                     request.already_committed()
             except Exception as error:
                 self.close()  # what the transaction did is undone, and the table may have changed
-                if not is_transient(error):
-                    refuse(error, rows.where, what)
+                # The row that it refers to may be one that another sink is about to commit.
+                if not is_transient(error) and sqlstate(error) != _FOREIGN_KEY:
+                    if not is_of_server(error):
+                        raise
+                    raise PostgresError(f"{rows.where}: {what}: {explained(error)}. {_WAY_OUT}") from error
                 request.retry_later(f"{rows.where}: {what}: {explained(error)}")
 
     def close(self) -> None:

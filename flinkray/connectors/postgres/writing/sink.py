@@ -10,10 +10,10 @@ from typing import Any
 
 from flinkray.connectors.committer import Committer
 from flinkray.connectors.delivery_guarantee import DeliveryGuarantee
-from flinkray.connectors.postgres.commits import RowsCommitter, TransactionCommitter, make_table
 from flinkray.connectors.postgres.connections import PostgresError, adbc, checked_uri, control, refuse, shown
-from flinkray.connectors.postgres.target import Target, described
-from flinkray.connectors.postgres.writers import DirectWriter, RowsWriter, TransactionWriter
+from flinkray.connectors.postgres.writing.commits import RowsCommitter, TransactionCommitter, make_table
+from flinkray.connectors.postgres.writing.target import Target, described
+from flinkray.connectors.postgres.writing.writers import DirectWriter, RowsWriter, TransactionWriter
 from flinkray.connectors.sink import Sink, SinkWriter, SinkWriterContext
 from flinkray.errors import InvalidProgramError
 from flinkray.types.changelogs import ChangelogMode

@@ -10,7 +10,8 @@ from typing import Any
 import pyarrow as pa
 
 from flinkray.batches.batch import Batch
-from flinkray.connectors.postgres.commits import (
+from flinkray.connectors.postgres.connections import columnar, control, refuse, shown, tried
+from flinkray.connectors.postgres.writing.commits import (
     Mark,
     PostgresRows,
     PostgresTransaction,
@@ -18,9 +19,10 @@ from flinkray.connectors.postgres.commits import (
     prepared_after,
     roll_back,
 )
-from flinkray.connectors.postgres.connections import columnar, control, refuse, shown, tried
-from flinkray.connectors.postgres.staging import Staging
-from flinkray.connectors.postgres.target import KIND, Target, TargetRows
+from flinkray.connectors.postgres.writing.rows import KIND, TargetRows
+from flinkray.connectors.postgres.writing.staging import Staging
+from flinkray.connectors.postgres.writing.target import Target
+from flinkray.connectors.postgres.writing.trials import Trial
 from flinkray.connectors.sink import SinkWriter, SinkWriterContext
 from flinkray.connectors.subtask import subtask_label
 from flinkray.errors import TypeMismatchError
@@ -128,14 +130,22 @@ class RowsWriter(TargetWriter):
         super().__init__(context, uri, describe)
         self._name = uuid.uuid4().hex
         self._kept = _Kept()
+        self._trial = Trial(uri, self.where, describe)
 
     def write(self, batch: Batch) -> None:
-        self._kept.add(self.fitted(batch)[1])
+        rows, data = self.fitted(batch)
+        self._trial.add(rows, data)
+        self._kept.add(data)
 
     def prepare_commit(self, checkpoint_id: int) -> list[PostgresRows]:
+        self._trial.finish()
         if not self._kept:
             return []
         return [PostgresRows(Mark(self._name, checkpoint_id), self.where, self._kept.take())]
+
+    def close(self) -> None:
+        self._trial.close()
+        super().close()
 
 
 class TransactionWriter(TargetWriter):
@@ -167,6 +177,7 @@ class TransactionWriter(TargetWriter):
         self._lineage = lineage
         self._staging = Staging(self._target.schema)
         self._kept = _Kept()
+        self._trial = Trial(uri, self.where, describe)
         self._uncommitted = 0
         """The last checkpoint that something was prepared for; 0: all of that is committed."""
         with control(uri, self.where) as connection:
@@ -177,12 +188,14 @@ class TransactionWriter(TargetWriter):
     def write(self, batch: Batch) -> None:
         rows, data = self.fitted(batch)
         if self._target.key and self._uncommitted:
+            self._trial.add(rows, data)
             self._kept.add(data)
         else:
             self._write(rows, data)
 
     def prepare_commit(self, checkpoint_id: int) -> list[PostgresTransaction | PostgresRows]:
         mark = Mark(self._name, checkpoint_id)
+        self._trial.finish()
         if self._kept:
             self._uncommitted = checkpoint_id
             return [PostgresRows(mark, self.where, self._kept.take())]
@@ -214,6 +227,10 @@ class TransactionWriter(TargetWriter):
 
     def snapshot_state(self, checkpoint_id: int) -> str:
         return self._lineage
+
+    def close(self) -> None:
+        self._trial.close()
+        super().close()
 
     def _write(self, rows: TargetRows, data: pa.RecordBatch) -> None:
         try:
