@@ -44,8 +44,8 @@ from .connectors.nats.sink import NatsSink
 from .connectors.nats.source import NatsSource
 from .connectors.postgres.changes.source import PostgresChangesSource
 from .connectors.postgres.lookup import PostgresLookup
-from .connectors.postgres.writing.sink import PostgresSink
 from .connectors.postgres.source import PostgresSource
+from .connectors.postgres.writing.sink import PostgresSink
 from .connectors.print.sink import PrintSink
 from .connectors.redis.sink import RedisSink
 from .connectors.redis.source import RedisSource
@@ -56,6 +56,7 @@ from .connectors.sink import (
     SinkWriter,
     SinkWriterContext,
     SupportsPostCommitTopology,
+    SupportsPreCommitTopology,
     SupportsPreWriteTopology,
 )
 from .connectors.socket.source import SocketSource
@@ -453,6 +454,7 @@ __all__ = [
     "StreamExecutionEnvironment",
     "Sum",
     "SupportsPostCommitTopology",
+    "SupportsPreCommitTopology",
     "SupportsPreWriteTopology",
     "TaggedUnion",
     "Time",

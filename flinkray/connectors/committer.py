@@ -122,8 +122,7 @@ class Committer(ABC):
 
 
 class CommittableSummary(Struct, frozen=True):
-    """In the stream of what a sink has committed: how many `CommittableWithLineage` of a subtask follow for a
-    checkpoint.
+    """In a sink's streams of committables: how many `CommittableWithLineage` of a subtask follow for a checkpoint.
 
     Those of one subtask come with ascending checkpoints, also where it had nothing to commit. After a failure one may
     stand for some before it that never come, and may come again.
@@ -132,14 +131,14 @@ class CommittableSummary(Struct, frozen=True):
     subtask_index: int
     number_of_subtasks: int
     checkpoint_id: int
-    """`END_OF_INPUT` in a job without checkpoints."""
+    """`END_OF_INPUT` in a job without checkpoints, and for what was prepared at the end, where it is not committed."""
     number_of_committables: int
     number_of_failed: int
     """How many were given up: they do not follow."""
 
 
 class CommittableWithLineage(Struct, frozen=True):
-    """In the stream of what a sink has committed: one committable, with the checkpoint and the subtask that it was
+    """In a sink's streams of committables: one of them, with the checkpoint and the subtask that it was prepared or
     committed with."""
 
     committable: Any

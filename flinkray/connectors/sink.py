@@ -165,6 +165,29 @@ class SupportsPreWriteTopology(ABC):
         """
 
 
+class SupportsPreCommitTopology(ABC):
+    """A second base for a `Sink` with a committer, local or global, that changes what its writers have prepared before
+    it is committed: puts small files together, say.
+
+    Its committer is an operator of its own then, behind those that the sink adds here. What comes to it before the
+    barrier of a checkpoint is committed when that checkpoint is complete, whenever it was prepared.
+    """
+
+    @abstractmethod
+    def add_pre_commit_topology(self, committables: Any) -> Any:
+        """Called in the driver for each submission and each plan.
+
+        Args:
+            committables: a DataStream of `CommittableSummary` and `CommittableWithLineage`: with each checkpoint, and
+                at the end of the input, each writer gives a summary and what it has prepared. It has no event time.
+
+        Returns:
+            The DataStream whose `CommittableWithLineage` are committed; summaries may be on it, and say nothing there.
+            Operators may keep committables in their state, and give them or others with a later checkpoint; what
+            they drop is never committed. They get settings as those before the writers do.
+        """
+
+
 class SupportsPostCommitTopology(ABC):
     """A second base for a `Sink` with a committer, local or global, that goes on with what it has committed."""
 

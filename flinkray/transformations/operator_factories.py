@@ -112,18 +112,23 @@ class SinkFactory(OperatorFactory, frozen=True):
     """Whether the rows come from a changelog, which the compiler finds out."""
     gives_committables: bool = False
     """Whether what it has committed goes on, to operators that the sink has added."""
+    gives_prepared: bool = False
+    """Whether what its writers have prepared goes through operators that the sink has added, to its committer."""
 
     @property
     def ends_chain(self) -> bool:
-        return self.gives_committables
+        return self.gives_committables or self.gives_prepared
 
 
 class GlobalCommitterFactory(OperatorFactory, frozen=True):
-    """Commits what the writers of a sink that commits globally have prepared."""
+    """Commits what the writers of a sink have prepared, where they do not do so themselves: the sink commits globally,
+    or has operators between these and its committer."""
 
     sink: Sink
     gives_committables: bool = False
     """As of `SinkFactory`."""
+    takes_messages: bool = False
+    """Whether committables come through operators of the sink, as messages of its stream of committables."""
     barriers_overtake = False
     default_strategy = ChainingStrategy.NEVER
 

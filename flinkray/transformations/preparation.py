@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from msgspec import structs
 
+from flinkray.connectors.sink import Sink
 from flinkray.errors import InvalidProgramError
 from flinkray.transformations.operator_factories import (
     GlobalCommitterFactory,
@@ -44,14 +45,21 @@ def prepared(transformations: Sequence[Transformation]) -> tuple[Transformation,
 
 
 def _share_sink(transformation: Transformation) -> None:
-    """Gives a global committer the sink as its writers have it."""
+    """Gives a committer the sink as its writers have it."""
     if not isinstance(transformation, PhysicalTransformation):
         return
     if isinstance(factory := transformation.factory, GlobalCommitterFactory):
-        (writers,) = transformation.input_transformations[0].inputs
-        assert isinstance(writers, PhysicalTransformation)
-        assert isinstance(writers.factory, SinkFactory)
-        transformation.factory = structs.replace(factory, sink=writers.factory.sink)
+        transformation.factory = structs.replace(factory, sink=_sink_behind(transformation, factory.takes_messages))
+
+
+def _sink_behind(transformation: Transformation, gives_prepared: bool) -> Sink | None:
+    """The sink of the nearest writers that a transformation gets committables from."""
+    if isinstance(transformation, PhysicalTransformation):
+        factory = transformation.factory
+        if isinstance(factory, SinkFactory) and factory.gives_prepared is gives_prepared:
+            return factory.sink
+    found = (_sink_behind(each, gives_prepared) for each in transformation.inputs)
+    return next((each for each in found if each is not None), None)
 
 
 def _connect(transformation: Transformation, copies: dict[int, Transformation]) -> None:

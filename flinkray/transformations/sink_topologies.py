@@ -1,4 +1,5 @@
-"""What sinks consist of: what they add before their writers and behind their commits, and their global committers."""
+"""What sinks consist of: what they add before their writers, between these and their committers, and behind their
+commits."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from typing import Any
 
 from msgspec import structs
 
-from flinkray.connectors.sink import SupportsPostCommitTopology, SupportsPreWriteTopology
+from flinkray.connectors.sink import SupportsPostCommitTopology, SupportsPreCommitTopology, SupportsPreWriteTopology
 from flinkray.errors import InvalidProgramError
 from flinkray.transformations.operator_factories import GlobalCommitterFactory, SinkFactory
 from flinkray.transformations.partitioning import GlobalPartitioner
@@ -47,7 +48,19 @@ def expanded(
                 )
             writers.input_transformations = (rows,)
             waiting.extend((more, depth + 1) for more in _of_sink(each, added))
-        last = _global_committer(writers, sink) if sink.commits_globally else writers
+        last = writers
+        if isinstance(sink, SupportsPreCommitTopology):
+            writers.factory = structs.replace(each.factory, gives_prepared=True)
+            committables, added = apply_to_committables(sink.add_pre_commit_topology, writers)
+            if committables is None or not _comes_from(committables, writers):
+                raise InvalidProgramError(
+                    f"{type(sink).__name__}.add_pre_commit_topology returns no DataStream that comes from the one that "
+                    "it got; return what is to be committed"
+                )
+            waiting.extend((more, depth + 1) for more in _of_sink(each, added))
+            last = _committer(writers, sink, committables, takes_messages=True)
+        elif sink.commits_globally:
+            last = _committer(writers, sink, writers, takes_messages=False)
         if isinstance(sink, SupportsPostCommitTopology):
             last.factory = structs.replace(last.factory, gives_committables=True)
             _, added = apply_to_committables(sink.add_post_commit_topology, last)
@@ -56,16 +69,26 @@ def expanded(
     return tuple(found)
 
 
-def _global_committer(writers: PhysicalTransformation, sink: Any) -> PhysicalTransformation:
-    """The committer of all writers, which leads to them."""
-    to_one = PartitionTransformation(name="Partition GLOBAL", input=writers, partitioner=GlobalPartitioner())
+def _comes_from(transformation: Transformation, writers: Transformation) -> bool:
+    return transformation is writers or any(_comes_from(each, writers) for each in transformation.inputs)
+
+
+def _committer(
+    writers: PhysicalTransformation, sink: Any, committables: Transformation, takes_messages: bool
+) -> PhysicalTransformation:
+    """The committer of all writers, or with operators of the sink between of some, which leads to them."""
+    what = "Global Committer" if sink.commits_globally else "Committer"
+    if sink.commits_globally:
+        committables = PartitionTransformation(
+            name="Partition GLOBAL", input=committables, partitioner=GlobalPartitioner()
+        )
     return PhysicalTransformation(
-        name=f"{writers.name}: Global Committer",
-        factory=GlobalCommitterFactory(sink),
-        input_transformations=(to_one,),
-        parallelism=1,
-        max_parallelism=1,
-        uid=None if writers.uid is None else f"{writers.uid}: Global Committer",
+        name=f"{writers.name}: {what}",
+        factory=GlobalCommitterFactory(sink, takes_messages=takes_messages),
+        input_transformations=(committables,),
+        parallelism=1 if sink.commits_globally else writers.parallelism,
+        max_parallelism=1 if sink.commits_globally else writers.max_parallelism,
+        uid=None if writers.uid is None else f"{writers.uid}: {what}",
         slot_sharing_group=writers.slot_sharing_group,
     )
 

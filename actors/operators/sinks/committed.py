@@ -6,13 +6,9 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
-import pyarrow as pa
-
+from actors.operators.sinks.committables import encode_messages
 from flinkray.batches.batch import Batch
-from flinkray.batches.pickling import dumps
-from flinkray.connectors.committer import CommitOutcome, CommitRequest, CommittableSummary, CommittableWithLineage
-from flinkray.types.records import Kind
-from flinkray.types.type_info import OBJECT_TYPE
+from flinkray.connectors.committer import CommitOutcome, CommitRequest, CommittableSummary
 
 _COMMITTED = (CommitOutcome.COMMITTED, CommitOutcome.ALREADY_COMMITTED)
 
@@ -65,6 +61,4 @@ class CommittedRows:
         summary = CommittableSummary(
             self._subtask_index, self._number_of_subtasks, checkpoint_id, len(committed), failed
         )
-        lineages = [CommittableWithLineage(each, checkpoint_id, self._subtask_index) for each in committed]
-        column = pa.array([dumps(each) for each in (summary, *lineages)], pa.binary())
-        return Batch(pa.RecordBatch.from_arrays([column], schema=OBJECT_TYPE.schema), Kind.OBJECT)
+        return encode_messages(summary, committed)

@@ -1,4 +1,4 @@
-"""Commits, once per checkpoint, what the writers of all subtasks prepared for it."""
+"""Commits, once per checkpoint, what writers prepared for it, where these do not commit themselves."""
 
 from __future__ import annotations
 
@@ -6,27 +6,32 @@ from typing import Any, NoReturn
 
 from actors.operators.contract.operator import Operator
 from actors.operators.sinks.commits import COMMITTABLES, Commits
-from actors.operators.sinks.committables import decode_committables
+from actors.operators.sinks.committables import decode_committables, decode_messages
 from actors.protocol.elements import CheckpointOptions, LatencyMarker
 from actors.state.snapshots.snapshot import OperatorSnapshot, RestoredState
 from actors.user_code.errors import NO_VALUE, raise_attributed
 from flinkray.batches.batch import Batch
-from flinkray.connectors.committer import END_OF_INPUT
+from flinkray.connectors.committer import END_OF_INPUT, Committer
 from flinkray.transformations.operator_factories import GlobalCommitterFactory
 from flinkray.types.records import MAX_TIMESTAMP, Timestamp
 
 
 class GlobalCommitterOperator(Operator):
-    """The only subtask behind the writers of a sink that commits globally (Flink's GlobalCommitterOperator).
+    """The only subtask behind the writers of a sink that commits globally (Flink's GlobalCommitterOperator), or each of
+    those behind the pre-commit topology of a sink (its CommitterOperator).
 
     Writers send what they prepared for a checkpoint before its barrier, and on this exchange no barrier overtakes rows:
     once the barriers of all writers are here, so is all of that checkpoint. It is in the snapshot, and committed when
-    the checkpoint is complete.
+    the checkpoint is complete. What comes through a topology may have been kept on the way, or be made anew after a
+    failure: it belongs to the checkpoint whose barrier comes next, whichever it was prepared for.
     """
 
     def __init__(self, factory: GlobalCommitterFactory) -> None:
         self._sink = factory.sink
         self._gives = factory.gives_committables
+        self._takes_messages = factory.takes_messages
+        self._arrived: list[Any] = []
+        """What came through a topology since the last barrier."""
         self._restored: RestoredState | None = None
         self._commits: Commits | None = None
         self._unprotected: list[Any] = []
@@ -50,7 +55,7 @@ class GlobalCommitterOperator(Operator):
     def open(self) -> None:
         restored, self._restored = self._restored, None
         try:
-            committer = self._sink.create_global_committer()
+            committer = self._committer()
             give = self.output.emit if self._gives else None
             self._commits = Commits(self.context, committer, self._raise, lambda _: None, give)
             if restored is not None and (waiting := restored.items(COMMITTABLES)):
@@ -66,6 +71,12 @@ class GlobalCommitterOperator(Operator):
             self.close()
 
     def process_batch(self, batch: Batch, input_index: int = 0) -> None:
+        if self._takes_messages:
+            try:
+                self._arrived.extend(decode_messages(batch))
+            except BaseException as error:
+                self._raise(error)
+            return
         for checkpoint_id, committables in decode_committables(batch):
             if checkpoint_id == END_OF_INPUT:
                 self._unprotected.extend(committables)
@@ -86,10 +97,13 @@ class GlobalCommitterOperator(Operator):
 
     def finish(self) -> None:
         if not self.context.has_checkpoints:
+            self._unprotected.extend(self._arrived)
+            self._add_arrived(END_OF_INPUT)
             self._opened.complete_and_wait(END_OF_INPUT)
             self._unprotected = []
 
     def snapshot_state(self, checkpoint_id: int, options: CheckpointOptions) -> OperatorSnapshot:
+        self._add_arrived(checkpoint_id)
         snapshot = OperatorSnapshot()
         snapshot.add_list(COMMITTABLES, self._opened.committables(checkpoint_id))
         return snapshot
@@ -101,12 +115,27 @@ class GlobalCommitterOperator(Operator):
         commits, self._commits = self._commits, None
         if commits is None:
             return
+        if not self.context.has_checkpoints:
+            self._unprotected.extend(self._arrived)
         try:
             if self._unprotected:
                 commits.abort(self._unprotected)
             commits.close()
         except BaseException as error:
             self._raise(error)
+
+    def _committer(self) -> Committer:
+        if self._sink.commits_globally:
+            return self._sink.create_global_committer()
+        committer = self._sink.create_committer()
+        if committer is None:
+            name = type(self._sink).__name__
+            raise TypeError(f"{name} adds a pre-commit topology, and has no committer: let create_committer return one")
+        return committer
+
+    def _add_arrived(self, checkpoint_id: int) -> None:
+        arrived, self._arrived = self._arrived, []
+        self._opened.add(checkpoint_id, arrived)
 
     @property
     def _opened(self) -> Commits:

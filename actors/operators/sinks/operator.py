@@ -9,7 +9,7 @@ from actors.operators.contract.operator import Operator, OperatorContext, Output
 from actors.operators.sinks.changes import accepted_changes
 from actors.operators.sinks.collect_writer import CollectWriter
 from actors.operators.sinks.commits import COMMITTABLES, Commits
-from actors.operators.sinks.committables import encode_committables
+from actors.operators.sinks.committables import encode_committables, encode_messages
 from actors.operators.sinks.writer_context import WriterContext
 from actors.protocol.elements import CheckpointOptions, LatencyMarker
 from actors.protocol.operator_events import RowsPersisted, RowsTaken
@@ -18,7 +18,7 @@ from actors.user_code.errors import NO_VALUE, raise_attributed
 from actors.user_code.functions import TaskRuntimeContext, UserFunctions
 from flinkray.batches.batch import Batch
 from flinkray.batches.row_codec import short_repr
-from flinkray.connectors.committer import END_OF_INPUT
+from flinkray.connectors.committer import END_OF_INPUT, CommittableSummary
 from flinkray.connectors.functions.sink import SinkFunctionSink
 from flinkray.connectors.sink import SinkWriter
 from flinkray.transformations.operator_factories import SinkFactory
@@ -31,8 +31,8 @@ _NO_COMMITTER = "{} adds a post-commit topology, and commits nothing: let create
 
 class SinkOperator(Operator):
     """The end of a chain. After Flink's two-phase commit: what a writer prepares belongs to the checkpoint before whose
-    barrier it was written, and is committed when that one, or a later one, is complete: here, or by the sink's global
-    committer, to which it goes before the barrier.
+    barrier it was written, and is committed when that one, or a later one, is complete: here, or by a committer
+    behind, to which it goes before the barrier.
 
     Without checkpoints it is committed when the input has ended. A task that fails or is cancelled commits nothing;
     what no checkpoint has is aborted then. What a checkpoint has is committed by the attempt that starts from it, which
@@ -45,12 +45,16 @@ class SinkOperator(Operator):
         self._sink = factory.sink
         self._is_changelog = factory.is_changelog
         self._gives = factory.gives_committables
+        self._gives_prepared = factory.gives_prepared
+        self._commits_behind = factory.gives_prepared or factory.sink.commits_globally
         self._collects = bool(getattr(factory.sink, "needs_coordinator", False))
         self._restored: RestoredState | None = None
         self._writer: SinkWriter | None = None
         self._commits: Commits | None = None
         self._unprotected: list[Any] = []
         """Committables that no checkpoint has, and that are aborted if the task fails."""
+        self._has_given_all = False
+        """Whether what was prepared at the end of the input is on its way through operators of the sink."""
 
     @property
     def is_available(self) -> bool:
@@ -119,12 +123,12 @@ class SinkOperator(Operator):
             self._opened_writer.write_watermark(timestamp)
         except BaseException as error:
             self._raise(error)
-        if self._sink.commits_globally or (self._gives and timestamp < MAX_TIMESTAMP):
+        if self._commits_behind or (self._gives and timestamp < MAX_TIMESTAMP):
             self.output.emit_watermark(timestamp)
 
     def process_status(self, is_idle: bool, input_index: int = 0) -> None:
         """As watermarks: operators behind must not wait for those of a subtask that is idle."""
-        if self._sink.commits_globally or self._gives:
+        if self._commits_behind or self._gives:
             self.output.emit_status(is_idle)
 
     def process_latency_marker(self, marker: LatencyMarker) -> None:
@@ -143,11 +147,15 @@ class SinkOperator(Operator):
     def finish(self) -> None:
         try:
             self._opened_writer.flush(end_of_input=True)
+            if self._gives_prepared:
+                # Operators of users take nothing behind the end, with whatever checkpoint it would come.
+                self._give_prepared(END_OF_INPUT, self._opened_writer.prepare_commit(END_OF_INPUT))
+                return
             if self.context.has_checkpoints:
                 return
             prepared = self._opened_writer.prepare_commit(END_OF_INPUT)
-            if self._sink.commits_globally:
-                self.output.emit(encode_committables(END_OF_INPUT, prepared))
+            if self._commits_behind:
+                self._give_prepared(END_OF_INPUT, prepared)
             elif prepared or self._commits is not None:
                 self._unprotected = prepared
                 commits = self._commits_of(prepared)
@@ -160,10 +168,10 @@ class SinkOperator(Operator):
     # -- checkpoints ---------------------------------------------------------------------------------------------
 
     def prepare_barrier(self, checkpoint_id: int) -> None:
-        if not self._sink.commits_globally:
+        if not self._commits_behind or self._has_given_all:
             return
         try:
-            self.output.emit(encode_committables(checkpoint_id, self._prepare(checkpoint_id)))
+            self._give_prepared(checkpoint_id, self._prepare(checkpoint_id))
         except BaseException as error:
             self._raise(error)
 
@@ -174,7 +182,7 @@ class SinkOperator(Operator):
             if isinstance(writer, CollectWriter):
                 snapshot.add_list(_WRITER, [writer.snapshot(checkpoint_id)])
                 return snapshot
-            if not self._sink.commits_globally and (prepared := self._prepare(checkpoint_id)):
+            if not self._commits_behind and (prepared := self._prepare(checkpoint_id)):
                 self._commits_of(prepared).add(checkpoint_id, prepared)
             snapshot.add_list(COMMITTABLES, () if self._commits is None else self._commits.committables(checkpoint_id))
             state = writer.snapshot_state(checkpoint_id)
@@ -231,6 +239,15 @@ class SinkOperator(Operator):
             self._writer.notify_checkpoint_complete(checkpoint_id)
         except BaseException as error:
             self._raise(error)
+
+    def _give_prepared(self, checkpoint_id: int, prepared: list[Any]) -> None:
+        if not self._gives_prepared:
+            self.output.emit(encode_committables(checkpoint_id, prepared))
+            return
+        self._has_given_all = checkpoint_id == END_OF_INPUT
+        index, parallelism = self.context.subtask_index, self.context.parallelism
+        summary = CommittableSummary(index, parallelism, checkpoint_id, len(prepared), 0)
+        self.output.emit(encode_messages(summary, prepared))
 
     def _prepare(self, checkpoint_id: int) -> list[Any]:
         self._opened_writer.flush(end_of_input=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from flinkray import (
     Sink,
     StreamExecutionEnvironment,
     SupportsPostCommitTopology,
+    SupportsPreCommitTopology,
     SupportsPreWriteTopology,
 )
 from flinkray.transformations.operator_factories import GlobalCommitterFactory, SinkFactory
@@ -35,6 +37,25 @@ class Lake(DiscardSink, SupportsPreWriteTopology, SupportsPostCommitTopology):
         if self.uid:
             merged.uid(self.uid)
         merged.sink_to(_Inner()).name("inner")
+
+
+class Merged(Lake, SupportsPreCommitTopology):
+    """Changes what is committed, too."""
+
+    def prepare(self) -> Sink:
+        return copy.copy(self)
+
+    def add_pre_commit_topology(self, committables: DataStream) -> Any:
+        return committables.map(lambda each: each).name("put together").union(committables)
+
+
+class MergedByEach(Merged):
+    commits_globally = False
+
+
+class Forgotten(Merged):
+    def add_pre_commit_topology(self, committables: DataStream) -> Any:
+        return StreamExecutionEnvironment.get_execution_environment().from_sequence(1, 2)
 
 
 class Endless(DiscardSink, SupportsPreWriteTopology):
@@ -91,6 +112,24 @@ def test_a_global_committer_has_the_sink_as_its_writers_have_it() -> None:
     assert (committer.factory.gives_committables, writers.factory.gives_committables) == (True, False)
 
 
+@pytest.mark.parametrize(
+    ("sink", "committer", "parallelism"), [(Merged(), "Global Committer", 1), (MergedByEach(), "Committer", 2)]
+)
+def test_operators_between_writers_and_committers_have_a_committer_behind_them(
+    sink: Sink, committer: str, parallelism: int
+) -> None:
+    found = {each.name: each for each in prepared(expanded(sink, uid="lake", set_parallelism=2))}
+    last, between = found[f"Sink: lake: {committer}"], found["Sink: lake: put together"]
+    (writers,) = between.input_transformations
+    assert (last.uid, last.parallelism, between.parallelism) == (f"lake: {committer}", parallelism, 2)
+    assert isinstance(last.factory, GlobalCommitterFactory)
+    assert isinstance(writers, PhysicalTransformation)
+    assert isinstance(writers.factory, SinkFactory)
+    assert last.factory.sink is writers.factory.sink
+    assert (last.factory.takes_messages, last.factory.gives_committables) == (True, True)
+    assert (writers.factory.gives_prepared, writers.factory.gives_committables) == (True, False)
+
+
 class Nothing(Lake):
     def add_pre_write_topology(self, rows: DataStream) -> Any:
         return None
@@ -105,3 +144,7 @@ def test_what_cannot_be_added_is_refused_before_anything_runs() -> None:
         prepared(expanded(Undecided()))
     with pytest.raises(InvalidProgramError, match=r"Nothing\.add_pre_write_topology returns no DataStream"):
         expanded(Nothing(), uid="lake")
+    with pytest.raises(
+        InvalidProgramError, match=r"Forgotten\.add_pre_commit_topology returns no DataStream that comes"
+    ):
+        expanded(Forgotten(), uid="lake")
