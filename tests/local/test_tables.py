@@ -121,6 +121,27 @@ def test_directories_are_named_by_the_columns_that_a_table_is_partitioned_by(
         assert rows.to_pydict() == {"born": [pd.Timestamp("2024-01-01").date(), None], "line": ["a", "b"]}
 
 
+def test_rows_of_a_partition_are_shuffled_to_one_writer_which_compresses_its_file(tmp_path: Path) -> None:
+    tables = environment(parallelism=3).tables
+    tables.execute_sql(
+        "CREATE TABLE days (n INT, dt STRING) PARTITIONED BY (dt) WITH ('connector' = 'filesystem', "
+        f"'format' = 'parquet', 'path' = '{tmp_path}', 'sink.shuffle-by-partition.enable' = 'true', "
+        "'parquet.compression' = 'GZIP', 'parquet.utc-timezone' = 'true')"
+    )
+    tables.execute_sql(
+        "CREATE TABLE numbers (n INT) WITH ('connector' = 'datagen', 'number-of-rows' = '90', "
+        "'fields.n.kind' = 'sequence', 'fields.n.start' = '0', 'fields.n.end' = '89')"
+    )
+    query = "SELECT n, NULLIF(CAST(MOD(n, 3) AS STRING), '0') FROM numbers"
+    tables.execute_sql(f"INSERT INTO days {query}").wait(60_000)
+    files = {each.parent.name: each for each in tmp_path.glob("*/part*")}
+    assert sorted(files) == ["dt=1", "dt=2", "dt=__DEFAULT_PARTITION__"]
+    assert len(list(tmp_path.glob("*/part*"))) == 3
+    for each in files.values():
+        stored = pq.ParquetFile(each)
+        assert (stored.metadata.num_rows, stored.metadata.row_group(0).column(0).compression) == (30, "GZIP")
+
+
 class Announced(PartitionCommitPolicy):
     """Keeps what it is told, as a table's option names it."""
 

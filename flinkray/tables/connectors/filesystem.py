@@ -12,7 +12,7 @@ import pyarrow as pa
 from flinkray.connectors.files.source import METADATA, FileSource
 from flinkray.connectors.files.writing.compaction import FileCompaction
 from flinkray.connectors.files.writing.partition_commit import PartitionCommit
-from flinkray.connectors.files.writing.sink import FileSink
+from flinkray.connectors.files.writing.sink import FileSink, ShuffledFileSink
 from flinkray.connectors.formats.message_format import MessageFormat
 from flinkray.connectors.lookup import LookupTable, RowsLookup
 from flinkray.connectors.sink import Sink
@@ -37,6 +37,12 @@ _FORMATS = {
     "maxwell-json": "maxwell-json",
     "ogg-json": "ogg-json",
 }
+_COMPRESSIONS = {
+    "parquet.compression": {"uncompressed": "none", "lz4_raw": "lz4"},
+    "orc.compress": {},
+    "avro.codec": {"null": "none"},
+}
+"""Options that name a compression, and what other names they have for one than `FileSink`."""
 _HALF_HOUR_MS = 30 * 60_000
 _COMMIT = "sink.partition-commit"
 
@@ -74,8 +80,28 @@ def _lines(table: Table, options: ConnectorOptions, file_format: str) -> Message
     return message_format(options, "format", stored)
 
 
+def _compression(options: ConnectorOptions, file_format: str) -> str | None:
+    """Of files that are written; those that are read say theirs themselves."""
+    for key, others in _COMPRESSIONS.items():
+        if key.startswith(f"{file_format}.") and (given := options.text(key).lower()):
+            return others.get(given, given)
+    return None
+
+
+def _check_times(options: ConnectorOptions, file_format: str) -> None:
+    for name, why in (
+        ("utc-timezone", "times are read and written as they are, in whatever zone a process runs"),
+        ("write.int64.timestamp", "times are written as INT64, and read in both ways"),
+    ):
+        if file_format == "parquet" and not options.truth(f"parquet.{name}", True):
+            raise options.fail(f"option 'parquet.{name}' cannot be false: {why}")
+
+
 def _source(table: Table, options: ConnectorOptions) -> TableSource:
     path, file_format = options.required("path"), _format(table, options)
+    _check_times(options, file_format)
+    _compression(options, file_format)
+    options.refuse("source.report-statistics", "no plan depends on statistics of files; leave it out")
     monitor = options.millis("source.monitor-interval")
     if monitor == 0:
         raise options.fail("option 'source.monitor-interval' is at least 1 ms")
@@ -111,6 +137,7 @@ def _sink(table: Table, options: ConnectorOptions) -> Sink:
     path, file_format = options.required("path"), _format(table, options)
     if is_changelog(options, "format"):
         raise options.fail(f"files of format {file_format!r} are read, and not written")
+    _check_times(options, file_format)
     lines = _lines(table, options, file_format)
     if lines is None and file_format == "csv" and options.text("csv.field-delimiter", ",") != ",":
         raise options.fail("with 'csv.header' CSV is written with commas, whatever 'csv.field-delimiter' says")
@@ -125,7 +152,9 @@ def _sink(table: Table, options: ConnectorOptions) -> Sink:
     options.read("compaction.file-size", size_in_bytes)
     if lines is not None and file_format == "csv":
         options.truth("csv.allow-comments")  # which is for reading
-    return FileSink(
+    is_shuffled = options.truth("sink.shuffle-by-partition.enable")
+    sink = ShuffledFileSink if is_shuffled and table.partitioned_by else FileSink
+    return sink(
         path,
         file_format if lines is None else lines,
         prefix=options.text("sink.file-prefix", "part"),
@@ -136,6 +165,7 @@ def _sink(table: Table, options: ConnectorOptions) -> Sink:
         inactivity_interval=options.millis("sink.rolling-policy.inactivity-interval", _HALF_HOUR_MS),
         partition_commit=_partition_commit(table, options),
         compaction=compaction,
+        compression=_compression(options, file_format),
     )
 
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
-from msgspec import Struct
+from msgspec import Struct, structs
 from pyarrow import orc
 
 from flinkray.batches.numpy_arrays import from_numpy
@@ -33,12 +33,23 @@ from flinkray.types.nested import with_items
 
 
 class OpenFile(ABC):
-    """A file that is being written."""
+    """A file that is being written.
+
+    Args:
+        codec: what the format's library calls the compression; None: the usual one.
+    """
 
     def __init__(
-        self, stream: pa.NativeFile, schema: pa.Schema, path: str, committable: FileCommittable, partition: str = ""
+        self,
+        stream: pa.NativeFile,
+        schema: pa.Schema,
+        path: str,
+        committable: FileCommittable,
+        partition: str = "",
+        codec: str | None = None,
     ) -> None:
         self.partition = partition
+        self.codec = codec
         self.opened_ms = self.written_ms = 0
         """When its first and its last rows came."""
         self.nbytes = 0
@@ -79,7 +90,9 @@ class _ParquetFile(OpenFile):
     """Writes row groups of many batches."""
 
     def _start(self) -> None:
-        self._writer = pq.ParquetWriter(self._stream, self.schema, dictionary_pagesize_limit=DICTIONARY_BYTES)
+        self._writer = pq.ParquetWriter(
+            self._stream, self.schema, compression=self.codec or "SNAPPY", dictionary_pagesize_limit=DICTIONARY_BYTES
+        )
         self._groups = RowGroups(lambda rows: self._writer.write_table(rows, row_group_size=rows.num_rows))
 
     def write(self, batch: pa.RecordBatch) -> None:
@@ -105,7 +118,8 @@ class _ArrowFile(OpenFile):
     def _start(self) -> None:
         fields = [field.with_type(_without_dictionaries(field.type)) for field in self.schema]
         self._written = pa.schema(fields, self.schema.metadata)
-        self._writer = pa.ipc.new_file(self._stream, self._written)
+        options = pa.ipc.IpcWriteOptions(compression=self.codec)
+        self._writer = pa.ipc.new_file(self._stream, self._written, options=options)
 
     def write(self, batch: pa.RecordBatch) -> None:
         self._writer.write_batch(batch if self._written.equals(self.schema) else batch.cast(self._written))
@@ -157,7 +171,7 @@ class _OrcFile(OpenFile):
         fields = [field.with_type(_without_dictionaries(field.type)) for field in self.schema]
         self._written = pa.schema(fields)
         self._watched = _WatchedStream(self._stream)
-        self._writer = orc.ORCWriter(pa.PythonFile(self._watched, "w"), compression="zstd")
+        self._writer = orc.ORCWriter(pa.PythonFile(self._watched, "w"), compression=self.codec or "zstd")
         self._waiting_bytes = 0
         """What the rows of the stripe that is not written yet take in memory."""
 
@@ -199,7 +213,7 @@ class _AvroFile(OpenFile):
         given = (self.schema.metadata or {}).get(ENCODED_BY)
         self._is_encoded = given is not None
         schema = avro_schema(self.schema) if given is None else json.loads(given)
-        self._writer = package.write.Writer(self._stream, schema, "deflate")
+        self._writer = package.write.Writer(self._stream, schema, self.codec or "deflate")
 
     def write(self, batch: pa.RecordBatch) -> None:
         if self._is_encoded:
@@ -297,6 +311,15 @@ WRITERS: dict[str, type[OpenFile]] = {
 }
 _CONTAINERS = ("parquet", "arrow", "orc", "avro")
 """Formats whose files cannot be put together as they are."""
+_CODECS: dict[str, dict[str, str | None]] = {
+    "parquet": {
+        "none": "NONE", "snappy": "SNAPPY", "gzip": "GZIP", "brotli": "BROTLI", "lz4": "LZ4", "zstd": "ZSTD"
+    },
+    "orc": {"none": "uncompressed", "snappy": "snappy", "zlib": "zlib", "lz4": "lz4", "zstd": "zstd"},
+    "avro": {"none": "null", "deflate": "deflate", "bzip2": "bzip2", "xz": "xz"},
+    "arrow": {"none": None, "lz4": "lz4", "zstd": "zstd"},
+}  # fmt: skip
+"""What a format can be compressed by, as users and as its library call it."""
 _NAMES: dict[type[MessageFormat], str] = {CsvFormat: "csv", JsonFormat: "json"}
 
 
@@ -306,14 +329,29 @@ class FileKind(Struct, frozen=True):
     name: str
     """Of the format, for messages and names of files."""
     message_format: MessageFormat | None = None
+    compression: str | None = None
+    """As users call it; None: the usual one."""
 
     @staticmethod
-    def of(format: str | MessageFormat) -> FileKind:
+    def of(format: str | MessageFormat, compression: str | None = None) -> FileKind:
         """Of what a user named.
 
         Raises:
-            InvalidProgramError: there is no such format.
+            InvalidProgramError: there is no such format, or it has no such compression.
         """
+        kind = FileKind._of(format)
+        if compression is None:
+            return kind
+        codecs = {} if kind.message_format is not None else _CODECS.get(kind.name, {})
+        if compression not in codecs:
+            known = f"there are {', '.join(codecs)}" if codecs else f"there is none for {kind.name}"
+            raise InvalidProgramError(
+                f"no compression {compression!r} of files{did_you_mean(compression, codecs)}; {known}"
+            )
+        return structs.replace(kind, compression=compression)
+
+    @staticmethod
+    def _of(format: str | MessageFormat) -> FileKind:
         if isinstance(format, MessageFormat):
             return FileKind(_NAMES.get(type(format), type(format).__name__), format)
         if format not in WRITERS:
@@ -338,4 +376,5 @@ class FileKind(Struct, frozen=True):
         """Begins a file in the stream."""
         if self.message_format is not None:
             return _MessagesFile(self.message_format, stream, schema, path, committable, partition)
-        return WRITERS[self.name](stream, schema, path, committable, partition)
+        codec = None if self.compression is None else _CODECS[self.name][self.compression]
+        return WRITERS[self.name](stream, schema, path, committable, partition, codec)

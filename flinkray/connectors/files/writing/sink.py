@@ -21,7 +21,7 @@ from flinkray.connectors.files.writing.open_files import FileKind
 from flinkray.connectors.files.writing.partition_commit import PartitionCommit
 from flinkray.connectors.files.writing.writer import Directories, FileWriter, Rolling
 from flinkray.connectors.formats.message_format import MessageFormat
-from flinkray.connectors.sink import Sink, SinkWriter, SinkWriterContext
+from flinkray.connectors.sink import Sink, SinkWriter, SinkWriterContext, SupportsPreWriteTopology
 from flinkray.errors import InvalidProgramError, operator_label
 from flinkray.time.durations import Duration, to_millis
 
@@ -60,8 +60,11 @@ class FileSink(Sink):
         compaction: whether small files of a directory are put together before they are seen.
         overwrite: whether the files of this job replace those that are there, in each directory that gets any, when
             its input has ended; without partitions, in the whole directory, also where the job has no rows.
+        compression: "none", "snappy", "gzip", "brotli", "lz4" or "zstd" of Parquet, "zlib" instead of "gzip" and
+            "brotli" of ORC, "deflate", "bzip2" or "xz" of Avro, "lz4" or "zstd" of Arrow. None: Snappy, Zstandard,
+            Deflate, none.
 
-    With one of the last three a single committer commits for all subtasks.
+    With `partition_commit`, `compaction` or `overwrite` a single committer commits for all subtasks.
     """
 
     # Of the class, too: sinks that were stored before there was any of this have none.
@@ -70,6 +73,7 @@ class FileSink(Sink):
     _bucket_assigner: BucketAssigner | None = None
     _partition_commit: PartitionCommit | None = None
     _compaction: FileCompaction | None = None
+    _compression: str | None = None
     _overwrite = False
     _emptied: str | None = None
     """The directory that is overwritten also where no rows are for it."""
@@ -90,8 +94,9 @@ class FileSink(Sink):
         partition_commit: PartitionCommit | None = None,
         compaction: FileCompaction | None = None,
         overwrite: bool = False,
+        compression: str | None = None,
     ) -> None:
-        kind = FileKind.of(format)
+        kind = FileKind.of(format, compression)
         if not prefix or prefix.startswith((".", "_")) or "/" in prefix:
             raise InvalidProgramError(f"a file name cannot begin with {prefix!r}, which readers take for hidden")
         if suffix is not None and "/" in suffix:
@@ -113,6 +118,7 @@ class FileSink(Sink):
             )
         self._compaction = compaction
         self._overwrite = overwrite
+        self._compression = compression
         if part_size is not None and part_size < 1:
             raise InvalidProgramError(f"FileSink(part_size=...) is at least 1 byte, got {part_size!r}")
         self._rolling = Rolling(
@@ -153,7 +159,7 @@ class FileSink(Sink):
         return FileWriter(
             self._filesystem,
             names,
-            FileKind.of(self._format),
+            FileKind.of(self._format, self._compression),
             Directories(self._partitions, self._bucket_assigner),
             self._rolling,
             context,
@@ -177,7 +183,7 @@ class FileSink(Sink):
         return GlobalFileCommitter(
             self._filesystem,
             self._directory,
-            FileKind.of(self._format),
+            FileKind.of(self._format, self._compression),
             self._partitions,
             self._compaction,
             self._partition_commit,
@@ -185,3 +191,10 @@ class FileSink(Sink):
             self._overwrite,
             self._emptied,
         )
+
+
+class ShuffledFileSink(FileSink, SupportsPreWriteTopology):
+    """One whose rows of a directory all come to one writer, so that there are fewer files, of more rows."""
+
+    def add_pre_write_topology(self, rows: Any) -> Any:
+        return rows.key_by(*self._partitions.columns)

@@ -20,6 +20,7 @@ def sink(found: Table) -> Any:
     return sink_of(found)[0]
 
 
+PARQUET = "'connector'='filesystem','path'='x','format'='parquet'"
 CSV = "'connector'='filesystem','path'='x','format'='csv'"
 KAFKA = "'connector'='kafka','topic'='t','properties.bootstrap.servers'='h:1'"
 UPSERT = "'connector'='upsert-kafka','topic'='t','properties.bootstrap.servers'='h:1'"
@@ -61,6 +62,8 @@ def table(columns: str, options: str) -> Table:
         ("n INT", f"{CSV},'source.monitor-interval'='soon'", "'source.monitor-interval' cannot take 'soon'"),
         ("n INT", f"{CSV},'source.monitor-interval'='0'", "is at least 1 ms"),
         ("n INT", f"{CSV},'source.path.regex-pattern'='('", "cannot take '(': expected a regular expression"),
+        ("n INT", f"{PARQUET},'parquet.utc-timezone'='false'", "'parquet.utc-timezone' cannot be false: times are"),
+        ("n INT", f"{PARQUET},'source.report-statistics'='NONE'", "'source.report-statistics': no plan depends on"),
         ("n INT, s INT METADATA FROM 'file.sise'", CSV, "did you mean 'file.size'?"),
         ("n INT", f"{CSV},'csv.header'='true','csv.null-literal'='x'", "option 'csv.null-literal': with 'csv.header'"),
         ("n INT", f"{KAFKA}", "option 'format' is missing"),

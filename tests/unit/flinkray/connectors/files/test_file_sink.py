@@ -31,7 +31,7 @@ from flinkray import (
 )
 from flinkray.batches.batch import Batch
 from flinkray.connectors.files.writing.commits import FileCommittable, FileCommitter
-from flinkray.connectors.files.writing.open_files import FileKind
+from flinkray.connectors.files.writing.open_files import _CODECS, FileKind
 from flinkray.connectors.formats.json_lines import from_json_lines, to_json_lines
 from tests.support.api import FakeSubtaskContext, batch_of, rows_of
 from tests.support.commits import requests_of
@@ -433,6 +433,27 @@ def test_small_batches_make_large_row_groups(tmp_path: Path) -> None:
     assert pq.ParquetFile(file).num_row_groups == 1
 
 
+def test_files_are_compressed_as_they_are_asked_to(tmp_path: Path) -> None:
+    rows = batch_of(*([Row(word="x" * 50)] * 500))
+
+    def size(format: str, compression: str | None) -> int:
+        directory = tmp_path / f"{format}-{compression}"
+        sink = cloudpickle.loads(cloudpickle.dumps(FileSink(directory, format, compression=compression)))
+        writer, committer = sink.create_writer(FakeSubtaskContext()), sink.create_committer()
+        writer.write(rows)
+        committer.commit(requests_of(writer.prepare_commit(1)))
+        assert rows_of(read(FileSource(directory, format))) == rows_of([rows])
+        (file,) = directory.iterdir()
+        return file.stat().st_size
+
+    for format, usual in (("parquet", "snappy"), ("orc", "zstd"), ("avro", "deflate"), ("arrow", "none")):
+        codecs = _CODECS[format]
+        sizes = {each: size(format, each) for each in codecs}
+        assert size(format, None) == sizes[usual], format
+        assert len(set(sizes.values())) == len(codecs), (format, sizes)
+        assert max(sizes, key=lambda each: sizes[each]) == "none", sizes
+
+
 def test_objects_have_no_columns_to_write(tmp_path: Path) -> None:
     with pytest.raises(FlinkrayError, match="Python objects"):
         FileSink(tmp_path).create_writer(FakeSubtaskContext()).write(batch_of({1, 2}))
@@ -445,6 +466,8 @@ def test_objects_have_no_columns_to_write(tmp_path: Path) -> None:
         ({"prefix": ".x"}, "hidden"),
         ({"prefix": "a/b"}, "cannot begin"),
         ({"suffix": "/a"}, "cannot end with '/a'"),
+        ({"compression": "snapy"}, "no compression 'snapy' of files; did you mean 'snappy'"),
+        ({"format": "csv", "compression": "gzip"}, "there is none for csv"),
     ],
 )
 def test_wrong_file_sinks(tmp_path: Path, arguments: dict[str, Any], message: str) -> None:
