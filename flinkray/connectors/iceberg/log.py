@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import Any
 
@@ -44,11 +44,14 @@ class IcebergStart(Struct, frozen=True):
         snapshot_id, timestamp: all rows of that snapshot, or of the one that was current then; None of both: of the
             current one.
         after: nothing that this snapshot has; LATEST: that the current one has at the start.
+        since: what that snapshot has added, or the first one at that time or later; "earliest", "latest": the first one
+            that the table knows, or the current one at the start.
     """
 
     snapshot_id: int | None = None
     timestamp: datetime | None = None
     after: int | None = None
+    since: int | datetime | str | None = None
 
 
 class IcebergLog(TableLog):
@@ -72,6 +75,9 @@ class IcebergLog(TableLog):
             return TablePosition(None if current is None else current.snapshot_id, ())
         if self._start.after is not None:
             return self._between(table, self._start.after)
+        if self._start.since is not None:
+            begins = _first_since(table, self._start.since, self._place)
+            return TablePosition(None, ()) if begins is None else self._between(table, begins.parent_snapshot_id)
         snapshot_id = snapshot_of(table, self._start, self._place)
         if snapshot_id is None:
             return TablePosition(None, ())
@@ -106,20 +112,48 @@ class IcebergLog(TableLog):
 
     def _snapshots_after(self, table: Any, position: int | None) -> list[Any]:
         """The snapshots after that one, the oldest first."""
-        by_id = {each.snapshot_id: each for each in table.snapshots()}
         found = []
-        snapshot = table.current_snapshot()
-        while snapshot is not None and snapshot.snapshot_id != position:
+        for snapshot in _history(table):
+            if snapshot.snapshot_id == position:
+                break
             found.append(snapshot)
-            before = snapshot.parent_snapshot_id
-            if before == position:
+            if snapshot.parent_snapshot_id == position:
                 return found[::-1]
-            snapshot = by_id.get(before)
         raise InvalidProgramError(
             f"{self._place}: snapshot {position or 'before the first one'}, up to which rows have been read, is not "
             "followed by the current one any more: those in between have expired, or the table was rolled back; keep "
             "snapshots longer, or start anew with all rows of the table: give the source another uid"
         )
+
+
+def _history(table: Any) -> Iterator[Any]:
+    """The current snapshot and those before it, as far as they have not expired."""
+    by_id = {each.snapshot_id: each for each in table.snapshots()}
+    snapshot = table.current_snapshot()
+    while snapshot is not None:
+        yield snapshot
+        snapshot = by_id.get(snapshot.parent_snapshot_id)
+
+
+def _first_since(table: Any, since: int | datetime | str, place: IcebergPlace) -> Any:
+    """The snapshot with whose rows reading begins; None: the table has none yet.
+
+    Raises:
+        InvalidProgramError: there is none such.
+    """
+    if since == "latest":
+        return table.current_snapshot()
+    found, wanted = None, str(since)
+    for snapshot in _history(table):
+        if isinstance(since, datetime):
+            wanted = f"of {since.isoformat()} or later"
+            is_since = snapshot.timestamp_ms >= since.timestamp() * 1_000
+        else:
+            is_since = since in ("earliest", snapshot.snapshot_id)
+        found = snapshot if is_since else found
+    if found is None and since != "earliest":
+        raise InvalidProgramError(f"the history of table {place} has no snapshot {wanted} (any more)")
+    return found
 
 
 def snapshot_of(table: Any, start: IcebergStart, place: IcebergPlace) -> int | None:

@@ -14,6 +14,7 @@ from flinkray.connectors.iceberg.tables import columns_of, opened, place_of
 from flinkray.connectors.lake.enumerator import LATEST, TableLog
 from flinkray.connectors.lake.source import LakeSource
 from flinkray.connectors.source import SourceReader, SourceReaderContext
+from flinkray.errors import InvalidProgramError
 from flinkray.time.durations import Duration
 
 
@@ -34,6 +35,8 @@ class IcebergSource(LakeSource):
         snapshot_id: begins with all rows of that snapshot; None: of the current one.
         timestamp: begins with all rows of the snapshot that was current then; a datetime with a time zone.
         after: begins with the rows that were added after that snapshot; "latest": after the current one at the start.
+        since: begins with the rows that this snapshot added, or the first one at that time or later, a datetime with a
+            time zone; "earliest": the first one that the table knows; "latest": the current one at the start.
         monitor: how often to look for new snapshots, for ever; None: the source ends with what is there at the start.
         changes: what becomes of snapshots that delete or change rows, as only added ones can be told: "fail" ends the
             job, "skip" passes over them, with what they add. Of no effect on the rows that reading begins with.
@@ -52,10 +55,18 @@ class IcebergSource(LakeSource):
         after: int | Literal["latest"] | None = None,
         monitor: Duration | None = None,
         changes: Literal["fail", "skip"] = "fail",
+        since: int | datetime | Literal["earliest", "latest"] | None = None,
     ) -> None:
-        place = place_of(table, catalog or {}, catalog_name, type(self).__name__)
+        name = type(self).__name__
+        place = place_of(table, catalog or {}, catalog_name, name)
+        if since is not None and any(each is not None for each in (snapshot_id, timestamp, after)):
+            raise InvalidProgramError(f"{name} takes one of snapshot_id=, timestamp=, after= and since=")
+        if isinstance(since, datetime) and since.tzinfo is None:
+            raise InvalidProgramError(f"{name}(since=...) needs a time zone: {since!r} has none")
+        if isinstance(since, str) and since not in ("earliest", "latest"):
+            raise InvalidProgramError(f"{name}(since=...) is a snapshot, a time, 'earliest' or 'latest', not {since!r}")
         super().__init__(place, columns, snapshot_id, timestamp, after, monitor, changes)
-        self._start = IcebergStart(snapshot_id, timestamp, LATEST if after == "latest" else after)
+        self._start = IcebergStart(snapshot_id, timestamp, LATEST if after == "latest" else after, since)
         self._table_schema = ""
         """The table's columns with their ids, as JSON of Iceberg."""
 

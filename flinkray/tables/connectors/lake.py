@@ -83,9 +83,20 @@ _OF_ICEBERG_SOURCES = (
     "monitor-interval",
     "snapshot-id",
     "as-of-timestamp",
+    "starting-strategy",
     "start-snapshot-id",
+    "start-snapshot-timestamp",
     "skip-changes",
 )
+_STRATEGIES: dict[str, dict[str, Any]] = {
+    "TABLE_SCAN_THEN_INCREMENTAL": {},
+    "INCREMENTAL_FROM_LATEST_SNAPSHOT": {"since": "latest"},
+    "INCREMENTAL_FROM_LATEST_SNAPSHOT_EXCLUSIVE": {"after": "latest"},
+    "INCREMENTAL_FROM_EARLIEST_SNAPSHOT": {"since": "earliest"},
+    "INCREMENTAL_FROM_SNAPSHOT_ID": {},
+    "INCREMENTAL_FROM_SNAPSHOT_TIMESTAMP": {},
+}
+"""Where reading begins, by Iceberg's names."""
 _TEN_SECONDS_MS = 10_000
 
 
@@ -110,11 +121,30 @@ def _iceberg_source(table: Table, options: ConnectorOptions) -> TableSource:
         columns=[column.name for column in physical_columns(table)],
         snapshot_id=options.whole_number("snapshot-id"),
         timestamp=options.read("as-of-timestamp", _time_of_millis),
-        after=options.whole_number("start-snapshot-id"),
+        **_beginning(options),
         monitor=interval if options.truth("streaming") else None,
         changes="skip" if options.truth("skip-changes") else "fail",
     )
     return TableSource(source)
+
+
+def _beginning(options: ConnectorOptions) -> dict[str, Any]:
+    """The arguments that say where reading begins, other than with all rows of a snapshot."""
+    strategy = options.text("starting-strategy")
+    snapshot_id = options.whole_number("start-snapshot-id")
+    timestamp = options.read("start-snapshot-timestamp", _time_of_millis)
+    if not strategy:
+        return {"after": snapshot_id, "since": timestamp}
+    found = dict(_STRATEGIES[options.one_of("starting-strategy", tuple(_STRATEGIES), "")])
+    for key, given, its in (
+        ("start-snapshot-id", snapshot_id, "INCREMENTAL_FROM_SNAPSHOT_ID"),
+        ("start-snapshot-timestamp", timestamp, "INCREMENTAL_FROM_SNAPSHOT_TIMESTAMP"),
+    ):
+        if (given is not None) is not (strategy == its):
+            raise options.fail(f"option {key!r} goes with 'starting-strategy' = '{its}', and it with that option")
+        if given is not None:
+            found["since"] = given
+    return found
 
 
 def _time_of_millis(raw: object) -> datetime:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
@@ -11,7 +12,10 @@ from msgspec import structs
 
 from flinkray import FileCompaction, InvalidProgramError, PartitionCommit, RequestLimits, StreamExecutionEnvironment
 from flinkray.connectors.delivery_guarantee import DeliveryGuarantee
+from flinkray.connectors.lake.enumerator import LATEST
 from flinkray.tables.connectors.connectors import changes_of, lookup_of, scan, sink_of
+from flinkray.tables.connectors.lake import ICEBERG
+from flinkray.tables.connectors.options import ConnectorOptions
 from flinkray.tables.plans.tables import Table
 from flinkray.transformations.transformation import PhysicalTransformation
 
@@ -27,6 +31,7 @@ UPSERT = "'connector'='upsert-kafka','topic'='t','properties.bootstrap.servers'=
 CDC = "'connector'='postgres-cdc','hostname'='h','username'='m','password'='p@','database-name'='d','table-name'='T'"
 WEBHOOK = "'connector'='webhook','port'='1','format'='json'"
 HTTP = "'connector'='http','url'='http://h/','format'='json'"
+LAKE = "'connector'='iceberg','catalog-type'='sql','uri'='sqlite://'"
 JDBC = "'connector'='jdbc','table-name'='x','url'='jdbc:postgresql://h:1/d'"
 
 
@@ -122,6 +127,34 @@ def test_what_is_wrong_with_a_table_names_it_and_the_option(columns: str, option
     with pytest.raises(InvalidProgramError, match=re.escape(words)) as raised:
         scan(table(columns, options))
     assert "table 't'" in str(raised.value)
+
+
+def test_a_table_of_iceberg_is_read_from_where_its_strategy_says() -> None:
+    at, read = "'start-snapshot-id'='7'", ICEBERG.source
+    assert read is not None
+    cases: dict[str, tuple[Any, ...]] = {
+        "": (None, None, None),
+        at: (None, 7, None),
+        "'start-snapshot-timestamp'='1000'": (None, None, datetime.fromtimestamp(1, UTC)),
+        "'starting-strategy'='TABLE_SCAN_THEN_INCREMENTAL'": (None, None, None),
+        "'starting-strategy'='INCREMENTAL_FROM_LATEST_SNAPSHOT'": (None, None, "latest"),
+        "'starting-strategy'='INCREMENTAL_FROM_LATEST_SNAPSHOT_EXCLUSIVE'": (None, LATEST, None),
+        "'starting-strategy'='INCREMENTAL_FROM_EARLIEST_SNAPSHOT'": (None, None, "earliest"),
+        f"'starting-strategy'='INCREMENTAL_FROM_SNAPSHOT_ID',{at}": (None, None, 7),
+    }
+    for options, expected in cases.items():
+        found = table("n BIGINT", ",".join(filter(None, (LAKE, options))))
+        source: Any = read(found, ConnectorOptions("t", found.options)).source
+        assert (source._start.timestamp, source._start.after, source._start.since) == expected, options
+    for options, words in {
+        "'starting-strategy'='FROM_LATEST'": "it is one of TABLE_SCAN_THEN_INCREMENTAL",
+        "'starting-strategy'='INCREMENTAL_FROM_SNAPSHOT_ID'": "'start-snapshot-id' goes with",
+        f"'starting-strategy'='INCREMENTAL_FROM_EARLIEST_SNAPSHOT',{at}": "'start-snapshot-id' goes with",
+        f"{at},'start-snapshot-timestamp'='1'": "one of snapshot_id=, timestamp=, after= and since=",
+    }.items():
+        found = table("n BIGINT", f"{LAKE},{options}")
+        with pytest.raises(InvalidProgramError, match=re.escape(words)):
+            read(found, ConnectorOptions("t", found.options))
 
 
 def test_the_columns_of_a_topic_are_those_of_the_table() -> None:

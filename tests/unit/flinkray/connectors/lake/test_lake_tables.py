@@ -261,6 +261,18 @@ def test_reading_begins_where_it_is_told_and_finds_what_is_added(lake: Lake, nam
         ({"after": first}, [2, 3]),
         ({"after": "latest"}, []),
     ]
+    if name == "iceberg":
+        changed = datetime.datetime.fromtimestamp(table.opened.snapshot_by_id(second).timestamp_ms / 1_000, UTC)
+        cases += [
+            ({"since": "earliest"}, [1, 2, 3]),
+            ({"since": second}, [2, 3]),
+            ({"since": changed}, [2, 3]),
+            ({"since": changed - datetime.timedelta(milliseconds=1)}, [2, 3]),
+            ({"since": "latest"}, [3]),
+        ]
+        for wrong in (77, now):
+            with pytest.raises(InvalidProgramError, match=r"has no snapshot .*\(any more\)"):
+                numbers(table.source(since=wrong))
     for arguments, expected in cases:
         assert numbers(table.source(**arguments)) == expected, arguments
     monitoring = table.source(monitor="1 s", **{of: second})
