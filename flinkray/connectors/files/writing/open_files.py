@@ -217,8 +217,8 @@ class _AvroFile(OpenFile):
 
     def write(self, batch: pa.RecordBatch) -> None:
         if self._is_encoded:
-            records = batch.column(0).to_pylist()
-            self._writer.write_block(_AvroBlock(len(records), io.BytesIO(b"".join(records))))
+            if records := batch.column(0).to_pylist():
+                self._writer.write_block(_AvroBlock(len(records), io.BytesIO(b"".join(records))))
             return
         names = batch.schema.names
         for values in zip(*map(to_values, batch.columns), strict=True):
