@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from decimal import Decimal
+from decimal import Context, Decimal
 from typing import Any
 
 from msgspec.structs import replace
@@ -28,7 +28,15 @@ from flinkray.tables.plans.nodes import (
     Window,
 )
 from flinkray.tables.plans.rules.rewriting import bottom_up, with_expressions
-from flinkray.tables.types.logical import BOOLEAN, INTEGERS, DecimalType, LengthType, LogicalType, TypeRoot
+from flinkray.tables.types.logical import (
+    BOOLEAN,
+    INTEGERS,
+    MAX_PRECISION,
+    DecimalType,
+    LengthType,
+    LogicalType,
+    TypeRoot,
+)
 
 _COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
     "=": operator.eq,
@@ -39,6 +47,7 @@ _COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
     ">=": operator.ge,
 }
 _ARITHMETIC: dict[str, Callable[[int, int], int]] = {"+": operator.add, "-": operator.sub, "*": operator.mul}
+_ALL_DIGITS = Context(prec=MAX_PRECISION)  # Python's default has 28
 _BITS = {TypeRoot.TINYINT: 7, TypeRoot.SMALLINT: 15, TypeRoot.INTEGER: 31, TypeRoot.BIGINT: 63}
 
 
@@ -167,7 +176,7 @@ def _number(constant: Constant, target: LogicalType) -> Constant | None:
     exponent = digits.exponent if isinstance(digits.exponent, int) else 0
     if -exponent > target.scale or len(digits.digits) + exponent > target.precision - target.scale:
         return None
-    return Constant(target, Decimal(value).quantize(Decimal(1).scaleb(-target.scale)))
+    return Constant(target, Decimal(value).quantize(Decimal(1).scaleb(-target.scale), context=_ALL_DIGITS))
 
 
 def _junction(call: Call) -> BoundExpression:

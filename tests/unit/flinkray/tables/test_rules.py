@@ -197,6 +197,7 @@ LARGEST = Constant(INT.not_null(), 2**31 - 1)
 
 
 HALF = Constant(DECIMAL(2, 1).not_null(), Decimal("0.5"))
+LONGEST = Constant(DECIMAL(38, 0).not_null(), Decimal("9" * 38))
 
 
 def call(name: str, *arguments: BoundExpression) -> Call:
@@ -224,6 +225,7 @@ def call(name: str, *arguments: BoundExpression) -> Call:
         (call("<", A, UNKNOWN), UNKNOWN),
         (call("+", ONE, TWO), Constant(INT.not_null(), 3)),
         (call("+", LARGEST, ONE), call("+", LARGEST, ONE)),
+        (Call(LONGEST.type, "CAST", (LONGEST,)), LONGEST),
     ],
 )
 def test_what_is_known_before_rows_come_is_computed(expression: BoundExpression, known: BoundExpression) -> None:
