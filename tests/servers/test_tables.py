@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
-from flinkray import InvalidProgramError, JobExecutionError, PostgresChangesSource, StreamExecutionEnvironment
+from flinkray import (
+    InvalidProgramError,
+    JobExecutionError,
+    KafkaPartitioner,
+    PostgresChangesSource,
+    StreamExecutionEnvironment,
+)
 from flinkray.tables.environment.environment import TableEnvironment
 from tests.support.jobs import environment
 from tests.support.servers.kafka import KafkaBroker
@@ -17,6 +25,11 @@ from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.timeout(180)
 CHANGES = "SELECT n % 3 AS id, COUNT(*) AS many FROM (VALUES (0), (1), (2), (3), (4)) AS t(n) GROUP BY n % 3"
+
+
+class ById(KafkaPartitioner):
+    def partition(self, row: Any, key: Any, value: Any, topic: str, partitions: Sequence[int]) -> int:
+        return partitions[row.id % len(partitions)]
 
 
 @pytest.fixture
@@ -57,7 +70,7 @@ def test_a_topic_is_a_table_of_messages_or_by_key(tables: TableEnvironment, kafk
 
 @pytest.mark.kafka
 def test_parts_of_messages_are_columns_that_are_written_and_read(tables: TableEnvironment, kafka: KafkaBroker) -> None:
-    one, other, fixed, by_key = (kafka.create_topic(2) for _ in range(4))
+    one, other, chosen, by_key = (kafka.create_topic(2) for _ in range(4))
     server = f"'properties.bootstrap.servers' = '{kafka.servers}', 'scan.bounded.mode' = 'latest-offset'"
     earliest = "'scan.startup.mode' = 'earliest-offset'"
     tables.execute_sql(
@@ -84,13 +97,18 @@ def test_parts_of_messages_are_columns_that_are_written_and_read(tables: TableEn
         tables.execute_sql(insert.format("elsewhere", "NOW()", empty, "1, 'a', 10, 'x'"))
 
     tables.execute_sql(
-        f"""CREATE TABLE fixed (id INT, part INT METADATA FROM 'partition' VIRTUAL) WITH (
-          'connector' = 'kafka', 'topic' = '{fixed}', {server}, {earliest}, 'format' = 'json',
-          'sink.partitioner' = 'fixed', 'sink.parallelism' = '1')"""
+        f"""CREATE TABLE chosen (
+          id INT, part INT METADATA FROM 'partition' VIRTUAL, `timestamp` TIMESTAMP(3) METADATA
+        ) WITH ('connector' = 'kafka', 'topic' = '{chosen}', {server}, {earliest}, 'format' = 'csv',
+          'sink.partitioner' = '{__name__}.{ById.__name__}')"""
     )
     tables.execute_sql("CREATE VIEW ids AS SELECT * FROM (VALUES (1), (2), (3), (4), (5), (6)) AS t(id)")
-    tables.execute_sql("INSERT INTO fixed SELECT id FROM ids")
-    assert rows(tables, "SELECT id, part FROM fixed") == [(number, 0) for number in range(1, 7)]
+    time = "CAST(TO_TIMESTAMP_LTZ(id * 1000, 3) AS TIMESTAMP(3))"
+    tables.execute_sql(f"INSERT INTO chosen SELECT id, {time} FROM ids")
+    columns = f"id, part, `timestamp` = {time} AS same"
+    assert rows(tables, f"SELECT {columns} FROM chosen") == [(number, number % 2, True) for number in range(1, 7)]
+    until = "OPTIONS('scan.bounded.mode' = 'timestamp', 'scan.bounded.timestamp-millis' = '3500')"
+    assert rows(tables, f"SELECT id FROM chosen /*+ {until} */") == [(1,), (2,), (3,)]
 
     tables.execute_sql(
         f"""CREATE TABLE counts (id INT, many BIGINT, PRIMARY KEY (id) NOT ENFORCED) WITH (
