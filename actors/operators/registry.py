@@ -23,6 +23,11 @@ from graphs.job_graph import OperatorCode
 
 
 def _source(code: OperatorCode) -> Operator:
+    assert isinstance(code.factory, factories.SourceFactory)
+    if code.factory.watermark is not None:
+        from actors.operators.tables.windows.watermarks import SourceOfTableOperator
+
+        return SourceOfTableOperator(code)
     from actors.operators.sources.operator import SourceOperator
 
     return SourceOperator(code)

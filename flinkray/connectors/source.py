@@ -229,6 +229,10 @@ class Source(ABC):
     is_stoppable: ClassVar[bool] = True
     """Whether it can be asked to end its data early and in good order, as stop_with_savepoint does."""
 
+    has_times_by_split: ClassVar[bool] = False
+    """Whether times go on within each split, while splits that are read beside each other may be at different times: so
+    that watermarks of tables are made of each."""
+
     may_end: ClassVar[bool] = False
     """Whether it may come to an end though it is unbounded, as a function that returns, or a socket that is closed."""
 

@@ -100,6 +100,9 @@ class SourceFactory(OperatorFactory, frozen=True):
 
     source: Source
     watermark_strategy: WatermarkStrategy
+    watermark: OperatorFactory | None = None
+    """A WatermarkAssignerFactory that makes the watermark of each split in place of the strategy; rows keep the event
+    times that they come with."""
     default_strategy = ChainingStrategy.HEAD
     inputs = 0
 

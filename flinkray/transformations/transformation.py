@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from flinkray.transformations.operator_factories import ChainingStrategy, OperatorFactory
 from flinkray.transformations.partitioning import Partitioner
@@ -122,6 +123,11 @@ class SideOutputTransformation(Transformation):
     @property
     def inputs(self) -> tuple[Transformation, ...]:
         return (self.input,)
+
+
+def copied(transformation: PhysicalTransformation, **changes: Any) -> PhysicalTransformation:
+    """Another transformation that is as this one but for these attributes."""
+    return replace(transformation, id=next(_next_id), **changes)
 
 
 def own_parallelism(transformation: Transformation) -> int | None:

@@ -18,6 +18,7 @@ from actors.network.producer.result_partition import ResultPartition, Subpartiti
 from actors.operators.contract.operator import Operator
 from actors.operators.sinks.operator import SinkOperator
 from actors.operators.sources.operator import SourceOperator
+from actors.operators.tables.windows.watermarks import SourceOfTableOperator
 from actors.protocol.checkpoint_handles import TaskRestore
 from actors.protocol.data_messages import ChannelId
 from actors.protocol.elements import (
@@ -479,7 +480,7 @@ class TaskHarness:
     def _create_operator(self, codes: Sequence[OperatorCode], names: Sequence[str]) -> Operator:
         factory = codes[0].factory
         if isinstance(factory, SourceFactory):
-            operator: Operator = SourceOperator(codes[0])
+            operator: Operator = (SourceOperator if factory.watermark is None else SourceOfTableOperator)(codes[0])
         elif isinstance(factory, SinkFactory):
             operator = SinkOperator(codes[0])
         elif len(codes) > 1:

@@ -66,6 +66,8 @@ class KafkaSource(Source):
             value may have columns of the same names.
     """
 
+    has_times_by_split = True
+
     def __init__(
         self,
         servers: str,

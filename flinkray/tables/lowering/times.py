@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+from msgspec import structs
+
 from flinkray.expressions.tree import Column
 from flinkray.tables.functions.times import SOURCE_WATERMARK
 from flinkray.tables.lowering.contract import Lowering
 from flinkray.tables.plans.explain import expression_text
-from flinkray.tables.plans.expressions import BoundExpression, Call, Plan
+from flinkray.tables.plans.expressions import BoundExpression, Call, Plan, with_columns
 from flinkray.tables.plans.nodes import WatermarkAssigner
 from flinkray.tables.plans.tables import TableColumn, WatermarkStrategy
 from flinkray.tables.types.logical import TIMESTAMP, LogicalType, RowType, TimeAttribute, TimestampType, is_rowtime
 from flinkray.transformations.operator_factories import (
+    CalcFactory,
     FilterFactory,
     OperatorFactory,
     RowtimeFactory,
@@ -26,6 +29,7 @@ from flinkray.transformations.transformation import (
     PhysicalTransformation,
     Transformation,
     UnionTransformation,
+    copied,
     own_parallelism,
 )
 from flinkray.types.records import Millis
@@ -54,8 +58,28 @@ def watermarks(plan: WatermarkAssigner, lowering: Lowering, before: bool) -> Tra
     columns = tuple(zip(rows.names, rows.types, strict=True))
     timeout = lowering.options.idle_timeout_ms or None
     factory = WatermarkAssignerFactory(columns, rows.names[plan.column], plan.watermark, timeout)
+    by_split = _by_split(source, factory)
+    if by_split is not None:
+        return with_event_times(by_split, factory.column, 0, drops=False)
     text = expression_text(plan.watermark, rows.names)
     return beside(source, "WatermarkAssigner", f"watermark of {factory.column}: {text}", factory)
+
+
+def _by_split(rows: Transformation, factory: WatermarkAssignerFactory) -> Transformation | None:
+    """The rows with watermarks that their source makes of each split, as its rows are read beside those of others;
+    None: it makes none, or they cannot be made of its columns alone."""
+    if not isinstance(rows, PhysicalTransformation):
+        return None
+    above = rows.factory
+    if isinstance(above, SourceFactory):
+        if not above.source.has_times_by_split or above.watermark is not None:
+            return None
+        return copied(rows, factory=SourceFactory(above.source, above.watermark_strategy, factory))
+    if not isinstance(above, CalcFactory) or above.predicate is not None:
+        return None
+    watermark = with_columns(factory.watermark, lambda number: above.projections[number][1])
+    source = _by_split(rows.inputs[0], structs.replace(factory, columns=above.columns, watermark=watermark))
+    return None if source is None else copied(rows, input_transformations=(source,))
 
 
 def without_unread_rowtime(stream: Transformation, read: Collection[str]) -> Transformation:

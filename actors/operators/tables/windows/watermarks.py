@@ -9,12 +9,13 @@ import pyarrow.compute as pc
 
 from actors.operators.calc.calculation import calculate, prepared
 from actors.operators.calc.values.evaluation import EvaluationContext
+from actors.operators.sources.operator import SourceOperator
 from actors.operators.time.timestamps import TimestampsAndWatermarksOperator
 from flinkray.batches.batch import Batch
 from flinkray.tables.plans.expressions import columns_of
 from flinkray.tables.types.arrow import to_arrow
 from flinkray.time.watermarks import WatermarkGenerator, WatermarkStrategy
-from flinkray.transformations.operator_factories import TimestampsAndWatermarksFactory
+from flinkray.transformations.operator_factories import SourceFactory, TimestampsAndWatermarksFactory
 from flinkray.transformations.table_window_factories import WatermarkAssignerFactory
 from flinkray.types.records import MIN_TIMESTAMP, Timestamp
 from graphs.job_graph import OperatorCode
@@ -28,6 +29,19 @@ class WatermarkAssignerOperator(TimestampsAndWatermarksOperator):
             lambda: HighestOfExpression(factory, self.context.clock.now_ms), factory.column, factory.idle_timeout_ms
         )
         super().__init__(OperatorCode(TimestampsAndWatermarksFactory(strategy), (None,), ()))
+
+
+class SourceOfTableOperator(SourceOperator):
+    """A source with such a generator for each split."""
+
+    def __init__(self, code: OperatorCode) -> None:
+        super().__init__(code)
+        assert isinstance(code.factory, SourceFactory)
+        factory = code.factory.watermark
+        assert isinstance(factory, WatermarkAssignerFactory)
+        self._strategy = WatermarkStrategy(
+            lambda: HighestOfExpression(factory, self.context.clock.now_ms), None, factory.idle_timeout_ms
+        )
 
 
 class HighestOfExpression(WatermarkGenerator):

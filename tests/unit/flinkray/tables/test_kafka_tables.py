@@ -10,6 +10,7 @@ import pytest
 from flinkray import DeliveryGuarantee, InvalidProgramError, KafkaOffsets, StreamExecutionEnvironment
 from flinkray.connectors.kafka.partitioners import FixedPartitioner, KafkaPartitioner
 from flinkray.tables.connectors.connectors import scan, sink_of
+from flinkray.tables.plans.expressions import columns_of
 from flinkray.tables.plans.tables import Table
 
 SERVER = "'properties.bootstrap.servers'='h:1'"
@@ -39,6 +40,10 @@ class Tables:
         found = self._tables.catalog.get(("t",))
         assert isinstance(found, Table)
         return found
+
+    def stream(self, query: str) -> Any:
+        """The last transformation of a query."""
+        return self._tables.to_data_stream(self._tables.sql_query(query))._transformation
 
     def read(self, options: str, columns: str = "n INT") -> Any:
         """The settings of the source."""
@@ -149,6 +154,21 @@ def test_metadata_is_read_beside_columns_of_the_same_names_and_some_is_written()
     assert (parts.timestamp_column, parts.headers_column, parts.topic) == ("sent", "h", "t")
     pairs = "n INT, headers ARRAY<ROW<name STRING, `value` BYTES>> METADATA"
     assert tables.read(KAFKA, pairs).metadata == ("headers",)
+
+
+def test_the_source_makes_the_watermark_of_each_partition_also_of_computed_columns() -> None:
+    tables = Tables()
+    tables.table("a STRING, t AS CAST(a AS TIMESTAMP(3)), n INT, WATERMARK FOR t AS t - INTERVAL '1' SECOND", KAFKA)
+    rows: Any = tables.stream("SELECT n, t FROM t")
+    names = []
+    while rows.input_transformations:
+        names.append(rows.name)
+        rows = rows.input_transformations[0]
+    assert "Rowtime" in names
+    assert "WatermarkAssigner" not in names
+    made = rows.factory.watermark
+    read = {made.columns[number][0] for number in columns_of(made.watermark)}
+    assert (made.column, read) == ("t", {"a"})
 
 
 REFUSED: dict[str, tuple[str, str, str]] = {

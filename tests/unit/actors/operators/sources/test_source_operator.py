@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import cloudpickle
+import pyarrow as pa
 import pytest
 
 from actors.operators.sources.operator import SourceOperator
@@ -36,9 +37,12 @@ from flinkray.connectors.source import (
     SplitEnumeratorContext,
 )
 from flinkray.errors import UserFunctionError
+from flinkray.tables.plans.expressions import Column
+from flinkray.tables.types.logical import TIMESTAMP
 from flinkray.testing.clock import ManualClock
 from flinkray.time.watermarks import WatermarkStrategy
 from flinkray.transformations.operator_factories import SourceFactory
+from flinkray.transformations.table_window_factories import WatermarkAssignerFactory
 from flinkray.types.records import MAX_TIMESTAMP, Timestamp
 from tests.support.operators import FakeContext, OperatorHarness, RecordedOutput, code
 from tests.support.state import restored_from
@@ -207,6 +211,22 @@ def test_more_that_is_announced_during_the_poll_that_found_nothing_is_not_missed
     reader.context.notify_available()
     task.run_until_idle()
     assert plain(task.out()) == [[6]]
+
+
+def test_an_expression_of_a_table_makes_the_watermark_of_each_split() -> None:
+    """Otherwise the rows of a split are late that is read behind one whose times are later."""
+    watermark = WatermarkAssignerFactory((("value", TIMESTAMP(3)),), "value", Column(TIMESTAMP(3), 0))
+    node = Node("letters", SourceFactory(Letters(), NONE, watermark), out=[0])
+    READERS.clear()
+    task = TaskHarness([node], consumers=[1], configuration=Configuration({})).start()
+    ahead, behind = (numbers(value).with_times(pa.array([7])) for value in (100, 10))
+    give(task, Split("a", (ahead,)), Split("b"))
+    task.advance(400)
+    assert plain(task.out()) == [[100]]
+    READERS[0].add_items("b", behind, FINISHED)
+    task.run_until_idle()
+    task.advance(400)
+    assert plain(task.out()) == [[10], ("mark", 100)]
 
 
 def test_rows_get_their_event_time_and_watermarks_come_periodically() -> None:
