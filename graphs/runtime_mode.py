@@ -87,7 +87,7 @@ def batch_exchange_mode(configuration: Configuration) -> GlobalExchangeMode:
 def batch_factory(factory: OperatorFactory) -> OperatorFactory:
     """The operator as it is in batch mode: rows get their event time, and no watermark but the last."""
     if isinstance(factory, SourceFactory):
-        return replace(factory, watermark_strategy=_without_watermarks(factory.watermark_strategy))
+        return replace(factory, watermark_strategy=_without_watermarks(factory.watermark_strategy), watermark=None)
     if isinstance(factory, TimestampsAndWatermarksFactory):
         return replace(factory, strategy=_without_watermarks(factory.strategy))
     return factory

@@ -12,6 +12,7 @@ from flinkray.connectors.kafka.partitioners import FixedPartitioner, KafkaPartit
 from flinkray.tables.connectors.connectors import scan, sink_of
 from flinkray.tables.plans.expressions import columns_of
 from flinkray.tables.plans.tables import Table
+from graphs.runtime_mode import batch_factory
 
 SERVER = "'properties.bootstrap.servers'='h:1'"
 KAFKA = f"'connector'='kafka',{SERVER},'topic'='t','format'='json','scan.startup.mode'='earliest-offset'"
@@ -169,6 +170,8 @@ def test_the_source_makes_the_watermark_of_each_partition_also_of_computed_colum
     made = rows.factory.watermark
     read = {made.columns[number][0] for number in columns_of(made.watermark)}
     assert (made.column, read) == ("t", {"a"})
+    in_batch: Any = batch_factory(rows.factory)
+    assert in_batch.watermark is None, "in batch mode there is none but the last"
 
 
 REFUSED: dict[str, tuple[str, str, str]] = {
