@@ -58,6 +58,28 @@ def test_a_changelog_goes_through_a_query(env: StreamExecutionEnvironment) -> No
     assert in_order(query) == [Row(n=10, op="+I"), Row(n=10, op="-U"), Row(n=20, op="+U"), Row(n=20, op="-D")]
 
 
+def test_changes_are_rows_that_say_what_they_do_and_such_rows_are_changes(
+    env: StreamExecutionEnvironment,
+) -> None:
+    codes = [("c", 1, 5), ("c", 2, 6), ("b", 1, 5), ("u", 1, 7), ("d", 2, 6)]
+    given = env.from_collection([Row(code=code, id=id, cents=cents) for code, id, cents in codes])
+    mapping = "MAP['c, r', 'INSERT', 'b', 'UPDATE_BEFORE', 'u', 'UPDATE_AFTER', 'd', 'DELETE']"
+    changes = env.sql(
+        f"SELECT cents, id FROM FROM_CHANGELOG(input => TABLE given, op => DESCRIPTOR(code), op_mapping => {mapping})",
+        given=given,
+    )
+    kinds = [str(row.get_row_kind()) for row in changes.execute_and_collect()]
+    assert kinds == ["+I", "+I", "-U", "+U", "-D"]
+    written = env.sql(
+        "SELECT * FROM TO_CHANGELOG("
+        "TABLE changes, DESCRIPTOR(done), MAP['INSERT, UPDATE_AFTER', 'put', 'DELETE', 'take'])",
+        changes=changes,
+    )
+    assert [tuple(row) for row in written.execute_and_collect()] == [
+        ("put", 5, 1), ("put", 6, 2), ("put", 7, 1), ("take", 6, 2),
+    ]  # fmt: skip
+
+
 def test_a_value_that_cannot_be_computed_fails_the_job_with_its_expression(env: StreamExecutionEnvironment) -> None:
     with pytest.raises(JobExecutionError, match=r"operator 'Calc' .*: 1 / \(low - 7\): /: a division by zero"):
         rows(env.sql("SELECT 1 / (low - 7) FROM {cities}", cities=cities(env)))

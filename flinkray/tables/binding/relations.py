@@ -12,7 +12,12 @@ from flinkray.tables.binding.context import Context
 from flinkray.tables.binding.expressions import ExpressionBinder, QueryBinder
 from flinkray.tables.binding.matches import MatchBinder
 from flinkray.tables.binding.scope import Scope, ScopeColumn, scope_of
-from flinkray.tables.binding.window_functions import WINDOW_FUNCTIONS, table_argument, window_table_function
+from flinkray.tables.binding.window_functions import (
+    TABLE_FUNCTIONS,
+    changelog_function,
+    table_argument,
+    window_table_function,
+)
 from flinkray.tables.catalog import View
 from flinkray.tables.plans.expressions import TRUE, BoundExpression, Column, Plan, conjunction
 from flinkray.tables.plans.hints import hints_of_lookup, state_ttls
@@ -78,8 +83,8 @@ class RelationBinder:
         if isinstance(node, syntax.DerivedTable):
             plan = self.query(node.query, outer or Scope())
             return self._aliased(plan, node.alias, outer)
-        if isinstance(node, syntax.TableFunction) and self._is_window_function(node):
-            return self._window_function(node, outer)
+        if isinstance(node, syntax.TableFunction) and self._takes_table(node):
+            return self._of_table(node, outer)
         if isinstance(node, syntax.TableFunction | syntax.Unnest):
             return self._rows_of(node, Bound(ONE_ROW, Scope((), outer)), outer, is_outer=False)
         assert isinstance(node, syntax.MatchRecognize)
@@ -132,17 +137,19 @@ class RelationBinder:
 
     # -- table functions
 
-    def _is_window_function(self, node: syntax.TableFunction) -> bool:
-        return node.call.function.texts[-1].upper() in WINDOW_FUNCTIONS
+    def _takes_table(self, node: syntax.TableFunction) -> bool:
+        return node.call.function.texts[-1].upper() in TABLE_FUNCTIONS
 
-    def _window_function(self, node: syntax.TableFunction, outer: Scope | None) -> Bound:
+    def _of_table(self, node: syntax.TableFunction, outer: Scope | None) -> Bound:
         table = table_argument(node.call, self.context).table
         if isinstance(table, Query):
             source = self._aliased(self.query(table, Scope()), None, None)
         else:
             source = self._table(syntax.TableReference(table, span=table.span), None)
-        binder = ExpressionBinder(self.context, source.scope, self.query, "a window function")
-        return self._aliased(window_table_function(node.call, source.plan, binder), node.alias, outer)
+        binder = ExpressionBinder(self.context, source.scope, self.query, "a function of a table")
+        is_of_changes = node.call.function.texts[-1].upper().endswith("_CHANGELOG")
+        function = changelog_function if is_of_changes else window_table_function
+        return self._aliased(function(node.call, source.plan, binder), node.alias, outer)
 
     def _rows_of(
         self, node: syntax.TableFunction | syntax.Unnest, left: Bound, outer: Scope | None, is_outer: bool
@@ -196,7 +203,7 @@ class RelationBinder:
         left = self.bind(node.left, outer)
         right = node.right
         kind = "INNER" if node.kind in ("CROSS", "COMMA") else node.kind
-        is_function = isinstance(right, syntax.TableFunction) and not self._is_window_function(right)
+        is_function = isinstance(right, syntax.TableFunction) and not self._takes_table(right)
         if is_function or isinstance(right, syntax.Unnest):
             assert isinstance(right, syntax.TableFunction | syntax.Unnest)
             return self._join_with_rows_of(node, right, left, outer, kind)

@@ -1,14 +1,18 @@
-"""TUMBLE, HOP, CUMULATE and SESSION in FROM: their arguments by place or by name."""
+"""Functions in FROM that take a table, TUMBLE, HOP, CUMULATE, SESSION, TO_CHANGELOG and FROM_CHANGELOG: their arguments
+by place or by name."""
 
 from __future__ import annotations
 
 from msgspec.structs import replace
 
+from flinkray.tables.binding.calls import plain
 from flinkray.tables.binding.constants import interval
 from flinkray.tables.binding.context import Context
 from flinkray.tables.binding.expressions import ExpressionBinder
-from flinkray.tables.plans.expressions import Column, Plan
-from flinkray.tables.plans.nodes import WindowTableFunction
+from flinkray.tables.plans.expressions import Call as BoundCall
+from flinkray.tables.plans.expressions import Column, Constant, Plan, children, equal
+from flinkray.tables.plans.nodes import Filter, KindsAsColumn, KindsOfColumn, Project, WindowTableFunction
+from flinkray.tables.plans.rules.folding import folded
 from flinkray.tables.syntax.expressions import (
     Call,
     Descriptor,
@@ -19,7 +23,8 @@ from flinkray.tables.syntax.expressions import (
     TableArgument,
 )
 from flinkray.tables.syntax.nodes import Node
-from flinkray.tables.types.logical import TIMESTAMP, RowField, TimestampType
+from flinkray.tables.types.logical import BOOLEAN, STRING, TEXTS, TIMESTAMP, RowField, TimestampType
+from flinkray.types.rows import SHORT_STRINGS
 
 # The parameters of each function in their order; those in parentheses may be left out.
 _PARAMETERS = {
@@ -27,14 +32,18 @@ _PARAMETERS = {
     "HOP": ("DATA", "TIMECOL", "SLIDE", "SIZE", "(OFFSET)"),
     "CUMULATE": ("DATA", "TIMECOL", "STEP", "SIZE", "(OFFSET)"),
     "SESSION": ("DATA", "TIMECOL", "GAP"),
+    "TO_CHANGELOG": ("INPUT", "(OP)", "(OP_MAPPING)"),
+    "FROM_CHANGELOG": ("INPUT", "(OP)", "(OP_MAPPING)"),
 }
-WINDOW_FUNCTIONS = frozenset(_PARAMETERS)
+TABLE_FUNCTIONS = frozenset(_PARAMETERS)
+_KINDS = dict(zip(("INSERT", "UPDATE_BEFORE", "UPDATE_AFTER", "DELETE"), SHORT_STRINGS, strict=True))
+_KIND = "$kind"
 _COLUMNS = ("window_start", "window_end", "window_time")
 
 
 def table_argument(call: Call, context: Context) -> TableArgument:
-    """The table that a window function is called with."""
-    data = _arguments(call, context)["DATA"]
+    """The table that a function is called with."""
+    data = _arguments(call, context)[_PARAMETERS[_name(call)][0]]
     if isinstance(data, Subquery):
         return TableArgument(data.query, span=data.span)
     if not isinstance(data, TableArgument):
@@ -134,3 +143,82 @@ def _length(name: str, parameter: str, node: Node, context: Context) -> int:
         context.fail(node, f"{parameter} of {name} is longer than nothing")
     value: int = found.value
     return value
+
+
+# -- between changes and rows
+
+
+def changelog_function(call: Call, source: Plan, binder: ExpressionBinder) -> Plan:
+    """The changes of a table as rows that say what they do, or such rows as changes.
+
+    Raises:
+        SqlValidationError: an argument is missing or of another kind.
+    """
+    context, name = binder.context, _name(call)
+    arguments = _arguments(call, context)
+    table = table_argument(call, context)
+    if table.partition_by:
+        context.fail(table.partition_by[0], f"PARTITION BY is for SESSION, not for {name}")
+    operation = "op"
+    if "OP" in arguments:
+        node = arguments["OP"]
+        if not isinstance(node, Descriptor) or len(node.columns) != 1:
+            context.fail(node, f"{name} takes the column that says what rows do as DESCRIPTOR(column)")
+        operation = node.columns[0].text
+    codes = {kind: kind for kind in _KINDS}
+    if "OP_MAPPING" in arguments:
+        codes = _codes(arguments["OP_MAPPING"], binder, is_read=name == "FROM_CHANGELOG")
+    if name == "TO_CHANGELOG":
+        return _as_rows(call, source, operation, codes, context)
+    return _as_changes(call, source, operation, codes, context)
+
+
+def _codes(node: Expression, binder: ExpressionBinder, is_read: bool) -> dict[str, str]:
+    """What stands for what: codes for kinds, which are read, or kinds for codes, several of them with commas."""
+    bound = folded(binder.bind(node))
+    texts = [each.value if isinstance(each, Constant) else None for each in children(bound)]
+    if not isinstance(bound, BoundCall) or bound.function != "MAP" or not all(isinstance(each, str) for each in texts):
+        binder.context.fail(node, "OP_MAPPING is a map of texts as they stand, such as MAP['INSERT', 'c']")
+    found: dict[str, str] = {}
+    for keys, value in zip(texts[::2], texts[1::2], strict=True):
+        for key in str(keys).split(","):
+            code, kind = (key.strip(), str(value).strip()) if is_read else (str(value), key.strip())
+            if kind not in _KINDS:
+                binder.context.fail(node, f"OP_MAPPING names {kind!r}, and rows are {', '.join(_KINDS)}")
+            found[code if is_read else kind] = kind if is_read else code
+    if is_read and "UPDATE_AFTER" in found.values() and "UPDATE_BEFORE" not in found.values():
+        binder.context.fail(node, "OP_MAPPING has UPDATE_AFTER, and needs UPDATE_BEFORE, the rows as they were")
+    return found
+
+
+def _as_rows(call: Call, source: Plan, operation: str, codes: dict[str, str], context: Context) -> Plan:
+    rows = source.row_type
+    if operation in rows.names:
+        context.fail(call, f"the table has a column {operation!r} already; name another by op => DESCRIPTOR(...)")
+    kind = Column(STRING.not_null(), len(rows.fields))
+    parts = [(equal(kind, _text(_KINDS[each])), _text(code)) for each, code in codes.items()]
+    code = BoundCall(STRING, "CASE", (*(each for part in parts for each in part), Constant(STRING, None)))
+    own = [Column(plain(each), place) for place, each in enumerate(rows.types)]
+    found = Project(KindsAsColumn(source, _KIND), (code, *own), (operation, *rows.names))
+    if len(codes) == len(_KINDS):
+        return found
+    return Filter(found, BoundCall(BOOLEAN.not_null(), "IS NOT NULL", (Column(STRING, 0),)))
+
+
+def _as_changes(call: Call, source: Plan, operation: str, codes: dict[str, str], context: Context) -> Plan:
+    rows = source.row_type
+    if operation not in rows.names or rows.types[rows.names.index(operation)].root not in TEXTS:
+        context.fail(call, f"no column {operation!r} of text in the table; columns: {', '.join(rows.names)}")
+    place = rows.names.index(operation)
+    given = Column(rows.types[place], place)
+    parts = [(equal(given, _text(code)), _text(_KINDS[kind])) for code, kind in codes.items()]
+    # What is none of the codes is no kind either: the operator says which it was.
+    other = BoundCall(STRING, "||", (_text("code "), given))
+    kind = BoundCall(STRING, "CASE", (*(each for part in parts for each in part), other))
+    own = [number for number in range(len(rows.fields)) if number != place]
+    columns = [Column(plain(rows.types[each]), each) for each in own]
+    return KindsOfColumn(Project(source, (*columns, kind), (*(rows.names[each] for each in own), _KIND)))
+
+
+def _text(value: str) -> Constant:
+    return Constant(STRING.not_null(), value)

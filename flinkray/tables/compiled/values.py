@@ -37,7 +37,7 @@ NODES: Mapping[str, type[Plan]] = {
         *(nodes.Scan, nodes.Values, nodes.Filter, nodes.Project, nodes.WatermarkAssigner),
         *(nodes.Aggregate, nodes.WindowTableFunction, nodes.Window, nodes.Sort, nodes.Limit, nodes.Rank),
         *(nodes.Deduplicate, nodes.Match, nodes.Unnest, nodes.TableFunctionCall, nodes.Join, nodes.TemporalJoin),
-        *(nodes.SetOperation, nodes.Insert),
+        *(nodes.SetOperation, nodes.Insert, nodes.KindsAsColumn, nodes.KindsOfColumn),
     )
 }
 _STRUCTS: Mapping[str, type[Struct]] = {

@@ -8,7 +8,7 @@ from flinkray.tables.lowering.contract import Lowering, Unexecutable
 from flinkray.tables.lowering.joins import as_of, combined, joined, united, unnested
 from flinkray.tables.lowering.over import matched, over
 from flinkray.tables.lowering.ranks import deduplicated, is_to_normalize, limited, normalized, ranked, sorted_rows
-from flinkray.tables.lowering.times import watermarks
+from flinkray.tables.lowering.times import beside, watermarks
 from flinkray.tables.lowering.windows import by_window, windowed
 from flinkray.tables.plans.expressions import OuterColumn, Plan, Subquery, expressions_of, walk
 from flinkray.tables.plans.nodes import (
@@ -18,6 +18,8 @@ from flinkray.tables.plans.nodes import (
     Expand,
     Filter,
     Join,
+    KindsAsColumn,
+    KindsOfColumn,
     Limit,
     Match,
     Project,
@@ -32,6 +34,7 @@ from flinkray.tables.plans.nodes import (
     Window,
     WindowTableFunction,
 )
+from flinkray.transformations.operator_factories import AsChangelogFactory, KindsAsColumnFactory
 from flinkray.transformations.transformation import Transformation
 
 
@@ -79,6 +82,10 @@ class PlanLowering(Lowering):
                 return watermarks(plan, self, before)
             case WindowTableFunction():
                 return windowed(plan, self, before)
+            case KindsAsColumn():
+                return beside(self.of(plan.input), "KindsAsColumn", plan.name, KindsAsColumnFactory(plan.name))
+            case KindsOfColumn():
+                return _changes(plan, self)
             case Deduplicate():
                 return deduplicated(plan, self, before)
             case Rank():
@@ -103,6 +110,14 @@ class PlanLowering(Lowering):
 
 
 _WITHOUT_KEY = "table.exec.source.cdc-events-duplicate is set, and it has no PRIMARY KEY, which tells its rows apart"
+
+
+def _changes(plan: KindsOfColumn, lowering: Lowering) -> Transformation:
+    """Rows as the changes that a column says."""
+    if not lowering.changes(plan.input).is_insert_only:
+        raise Unexecutable(plan, "it takes rows that are only added, and these are updated or deleted")
+    column = plan.input.row_type.names[-1]
+    return beside(lowering.of(plan.input), "AsChangelog", column, AsChangelogFactory(column))
 
 
 def _refuse_subqueries(plan: Plan) -> None:

@@ -18,6 +18,7 @@ from flinkray.tables.syntax.nodes import Node
 _GROUPS = (nodes.Aggregate, nodes.Distinct)
 _HINTED = (nodes.Scan, nodes.TemporalJoin)
 _RANKS = (nodes.Window, nodes.Rank, nodes.Deduplicate)
+_OF_TABLES = (nodes.WindowTableFunction, nodes.KindsOfColumn)
 _JOINS = (nodes.Join, nodes.TemporalJoin, nodes.Correlate, nodes.TableFunctionCall)
 
 
@@ -78,7 +79,7 @@ def _meanings(node: Node) -> Iterator[tuple[tuple[type[Plan], ...], str, Node]]:
         case words.Exists() | words.InQuery() | words.Quantified() | words.Subquery() | words.CollectionOfQuery():
             yield (nodes.Filter, nodes.Project, *_JOINS), "a query in an expression", node
         case syntax.TableFunction(call=call):
-            yield (nodes.WindowTableFunction, *_JOINS), f"the table function {call.function.texts[-1]}", node
+            yield (*_OF_TABLES, *_JOINS), f"the table function {call.function.texts[-1]}", node
         case words.Call(over=over) if over is not None:
             yield _RANKS, "a call OVER a window", node
         case words.Call(function=function) if _is_aggregate(function.texts[-1]):

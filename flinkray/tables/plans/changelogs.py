@@ -32,6 +32,8 @@ def final_changes(plan: Plan) -> Changes:
     match plan:
         case nodes.Scan():
             return plan.table.changes
+        case nodes.KindsOfColumn():
+            return _ALL
         case (
             nodes.Filter() | nodes.Project() | nodes.WatermarkAssigner() | nodes.WindowTableFunction() | nodes.Expand()
         ):
@@ -49,6 +51,10 @@ def _made(plan: Plan) -> Changes:
             return plan.table.changes
         case nodes.Values() | nodes.Window():
             return INSERTS
+        case nodes.KindsAsColumn():
+            return INSERTS
+        case nodes.KindsOfColumn():
+            return _ALL
         case nodes.Aggregate():
             return _of_aggregate(plan)
         case nodes.Rank() | nodes.Deduplicate() if is_window_rank(plan) and _made(plan.input).is_insert_only:

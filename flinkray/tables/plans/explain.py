@@ -270,6 +270,16 @@ def _(plan: nodes.WindowTableFunction) -> str:
 
 
 @_text.register
+def _(plan: nodes.KindsAsColumn) -> str:
+    return _node(plan, plan.name)
+
+
+@_text.register
+def _(plan: nodes.KindsOfColumn) -> str:
+    return _node(plan, _names_of(plan)[-1])
+
+
+@_text.register
 def _(plan: nodes.Window) -> str:
     names = _names_of(plan)
     return _node(plan, *(_window_text(call, names) for call in plan.calls))

@@ -21,7 +21,7 @@ from flinkray.tables.plans.expressions import (
 )
 from flinkray.tables.plans.tables import Table
 from flinkray.tables.syntax.queries import Hint
-from flinkray.tables.types.logical import INT, LogicalType, RowField, RowType
+from flinkray.tables.types.logical import INT, STRING, LogicalType, RowField, RowType
 from flinkray.types.records import Millis
 
 
@@ -224,6 +224,24 @@ class WindowTableFunction(SingleInput, frozen=True):
     @property
     def row_type(self) -> RowType:
         return RowType(self.input.row_type.fields + self.window_columns, nullable=False)
+
+
+class KindsAsColumn(SingleInput, frozen=True):
+    """Changes as rows that are only added, with a last column that says what each does: +I, -U, +U or -D."""
+
+    name: str
+
+    @property
+    def row_type(self) -> RowType:
+        return beside(self.input.row_type, row_type((self.name,), [STRING.not_null()]))
+
+
+class KindsOfColumn(SingleInput, frozen=True):
+    """Rows as the changes that their last column says, which is taken out."""
+
+    @property
+    def row_type(self) -> RowType:
+        return RowType(self.input.row_type.fields[:-1], nullable=False)
 
 
 class Window(SingleInput, frozen=True):
