@@ -178,6 +178,8 @@ class OutputBinder(ExpressionBinder):
         user = self.context.catalog.function(node.function.texts)
         if user is None and (function is None or function.kind is FunctionKind.SCALAR):
             self.context.fail(node, f"{name} is neither an aggregate nor a ranking function, and has no window")
+        if node.within_group:
+            self.context.fail(node, f"{name} OVER a window takes rows in the window's order, and has none of its own")
         window = self._window(node.over, node)
         function_name, arguments, result = self._typed(node, name, self)
         order = self._order(window.order_by, self)

@@ -215,7 +215,8 @@ class _Due:
             found = found.fill_null(0)
             return (pc.add(found, 1) if call.function == "RANK" else found), totals
         if call.frame is not None and is_of_values(call):
-            return of_values(call, self.column, arranged, *arranged.frame(call.frame)), []
+            begin, end = arranged.frame(call.frame)
+            return of_values(call, self.column, arranged, np.maximum(begin, arranged.real_begin), end), []
         argument = argument_of(call, self.column, len(arranged.rows))
         if call.function in ("LAG", "LEAD"):
             return shifted(call, argument, arranged), []
@@ -225,7 +226,7 @@ class _Due:
         if call.function in self._operator.functions:
             columns = [argument_of(each, self.column, len(arranged.rows)) for each in single_arguments(call)]
             implementation = self._operator.functions[call.function]
-            frames = (np.where(arranged.due, begin, 0), np.where(arranged.due, end, 0))
+            frames = (np.where(arranged.due, np.maximum(begin, arranged.real_begin), 0), np.where(arranged.due, end, 0))
             return of_frames(implementation, columns, *frames, to_arrow(call.type)), []
         if call.distinct and not carried_parts(call):
             return finished(call, distinct_parts(call, argument, arranged, begin, end)), []

@@ -229,6 +229,7 @@ def test_aggregates_of_all_values_are_of_those_of_their_frames(frame: str) -> No
         WindowCall("COLLECT", (number,), MULTISET(INT), frame=bounds, filter=positive),
         WindowCall("PERCENTILE", (number, Constant(DOUBLE, 0.5)), DOUBLE, frame=bounds),
         WindowCall("JSON_ARRAYAGG", (Constant(CHAR(6), "ABSENT"), number), STRING, frame=bounds),
+        WindowCall("COUNT", (number,), BIGINT, frame=bounds),
     ]
     given, found = run(factory(calls), 3)
 
@@ -244,6 +245,7 @@ def test_aggregates_of_all_values_are_of_those_of_their_frames(frame: str) -> No
             sorted(counts.items()),
             float(statistics.median(numbers)) if numbers else None,
             json.dumps(numbers, separators=(",", ":")),
+            len(numbers),
         ]
         return list(map(repr, results))
 
