@@ -76,6 +76,8 @@ def test_a_plan_that_is_read_again_is_the_same_and_makes_the_same_operators(tmp_
     again = "'retry-predicate'='lookup_miss', 'retry-strategy'='fixed_delay', 'fixed-delay'='1 s', 'max-attempts'='2'"
     asked = "(SELECT id, PROCTIME() AS p FROM bids) AS b JOIN bids FOR SYSTEM_TIME AS OF b.p AS c ON b.id = c.id"
     inserts.add(tables.sql_query(f"SELECT /*+ LOOKUP('table'='c', {again}) */ c.id FROM {asked}").insert_into(sink))
+    for changes in ("TO_CHANGELOG(TABLE bids)", "FROM_CHANGELOG(TABLE bids, DESCRIPTOR(item))"):
+        inserts.add(tables.sql_query(f"SELECT id FROM {changes}").insert_into(sink))
     content = inserts.compile_plan()._content
     text = to_text(content)
     read = from_text(text, "the plan")
