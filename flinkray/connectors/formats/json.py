@@ -114,9 +114,13 @@ class JsonFormat(MessageFormat):
                 return None
             return value
 
-        schema, values = self.record_type.schema, json_object(message)
-        readable = {each.name: in_type(values.get(each.name), each.type, if_readable) for each in schema}
-        return from_json_lines(json_text(readable).encode(), schema, self._rounds)
+        schema = self.record_type.schema
+        try:
+            values = json_object(message)
+            readable = {each.name: in_type(values.get(each.name), each.type, if_readable) for each in schema}
+            return from_json_lines(json_text(readable).encode(), schema, self._rounds)
+        except RecursionError as error:
+            raise ValueError(f"an object that is nested too deeply: {shown(message)}") from error
 
     def encode(self, data: pa.RecordBatch) -> pa.Array:
         try:

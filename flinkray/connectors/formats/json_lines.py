@@ -292,7 +292,10 @@ def _with_entries(lines: bytes, schema: pa.Schema) -> bytes:
     written = []
     for line in lines.split(b"\n"):
         if line.strip():
-            row = json.loads(line, parse_float=NumberText)
+            try:
+                row = json.loads(line, parse_float=NumberText)
+            except RecursionError as error:
+                raise ValueError("a line is nested too deeply") from error
             columns = {field.name: _entries_of(row.get(field.name), field.type) for field in schema}
             written.append(json.dumps(columns).encode())
     return b"\n".join(written)

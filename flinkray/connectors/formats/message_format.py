@@ -171,6 +171,8 @@ def in_halves(
     try:
         return decode(messages)
     except ValueError:
+        if len(messages) == 0:
+            raise
         if len(messages) == 1:
             return decode_one(messages[0].as_py())
     half = len(messages) // 2
