@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import base64
 import codecs
+import datetime
 import hashlib
 import re
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 from urllib.parse import parse_qsl, quote, unquote_plus, urlsplit
 
@@ -28,11 +29,14 @@ from actors.operators.calc.values.evaluation import (
     plain,
     with_call,
 )
-from flinkray.tables.types.logical import TEXTS
+from flinkray.tables.types.logical import TEXTS, TypeRoot
 
 _TEXT = pa.string()
 _DECIMAL = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
-_SPECIFIER = re.compile(r"%(?P<flags>[-#+ 0,]*)(?P<width>\d*)(?P<precision>(?:\.\d+)?)(?P<kind>[sdfeExXgGcbn%])")
+_SPECIFIER = re.compile(
+    r"%(?:(?P<place>[1-9]\d*)\$)?(?P<flags>[-#+ 0,]*)(?P<width>\d*)(?P<precision>(?:\.\d+)?)(?P<kind>[sdfeEoxXgGcbn%])"
+)
+_BITS = {TypeRoot.TINYINT: 8, TypeRoot.SMALLINT: 16, TypeRoot.INTEGER: 32, TypeRoot.BIGINT: 64}
 _HEX = np.array([list(b"%02X" % byte) for byte in range(256)], np.uint8)
 """The two digits of each byte."""
 _HEX_DIGITS = frozenset("0123456789abcdefABCDEF")
@@ -409,35 +413,55 @@ def _inet_ntoa(number: int) -> str | None:
 
 def _printf(call: KernelCall, pattern: Datum, *values: Datum) -> pa.Array:
     columns = [as_array(value, call.rows).to_pylist() for value in (pattern, *values)]
-    return pa.array([row[0] if row[0] is None else _formatted(*row) for row in zip(*columns, strict=True)], _TEXT)
+    bits = [_BITS.get(kind.root, 0) for kind in call.types[1:]]
+    return pa.array(
+        [row[0] if row[0] is None else _formatted(row[0], row[1:], bits) for row in zip(*columns, strict=True)], _TEXT
+    )
 
 
-def _formatted(pattern: str, *values: Any) -> str | None:
-    """The values in their places, as `%5.2f` and the like say; NULL where one does not fit."""
-    given = iter(values)
+def _formatted(pattern: str, values: Sequence[Any], bits: Sequence[int]) -> str | None:
+    """The values in their places, as `%5.2f` and the like say; NULL where one does not fit.
+
+    Args:
+        bits: of each value that is a whole number: negative ones are written as those of so many in %x and %o.
+    """
+    following = iter(range(len(values)))
 
     def written(found: re.Match[str]) -> str:
         kind = found["kind"]
         if kind in "n%":
             return "\n" if kind == "n" else "%"
-        value, flags, width, precision = next(given), found["flags"], found["width"], found["precision"]
+        place = next(following) if found["place"] is None else int(found["place"]) - 1
+        value, flags, width, precision = values[place], found["flags"], found["width"], found["precision"]
         if kind == "b":
             value, kind = value is not None and value is not False, "s"
         if value is None or (kind == "s" and isinstance(value, bool)):
-            value, kind, flags = "null" if value is None else str(value).lower(), "s", flags.replace(",", "")
-        if kind in "dxX" and (isinstance(value, bool) or not isinstance(value, int)):
+            text = str(value).lower() if value is not None else "NULL" if kind in "XEG" else "null"
+            value, kind, flags = text, "s", flags.replace(",", "")
+        if kind in "doxX" and (isinstance(value, bool) or not isinstance(value, int)):
             raise TypeError(kind)
-        if kind in "feEgG" and isinstance(value, int):  # which Java writes as an integer alone
+        if (kind in "feEgG" and isinstance(value, int)) or (kind == "c" and isinstance(value, str)):  # as in Java
             raise TypeError(kind)
+        if kind in "oxX" and value < 0:
+            value += 1 << bits[place]
+        if kind == "s" and isinstance(value, datetime.datetime):
+            value = _iso_text(value)
         if "," in flags:
             return _grouped(value, flags, width, precision, kind)
-        text: str = f"%{flags}{width}{precision}{kind}" % value
-        return text
+        result: str = f"%{flags}{width}{precision}{kind}" % value
+        return result
 
     try:
         return _SPECIFIER.sub(written, pattern)
-    except (StopIteration, TypeError, ValueError, OverflowError):
+    except (StopIteration, IndexError, TypeError, ValueError, OverflowError):
         return None
+
+
+def _iso_text(value: datetime.datetime) -> str:
+    """A time as Java's LocalDateTime writes it: with as many parts, and digits by threes, as there are."""
+    micros = value.microsecond
+    least = "microseconds" if micros % 1000 else "milliseconds" if micros else "seconds" if value.second else "minutes"
+    return value.replace(tzinfo=None).isoformat(timespec=least)
 
 
 def _grouped(value: Any, flags: str, width: str, precision: str, kind: str) -> str:

@@ -27,6 +27,7 @@ _NO_TIME = -(2**63)
 _FIRST, _END = -62_135_596_800, 253_402_300_800
 """The years 1 to 9999 in seconds since 1970, of which TO_TIMESTAMP_LTZ makes instants."""
 _YEAR_MICROS = 31_556_952 * 10**6
+_NEAR_YEAR = 2026
 _CLOCK = {"HOUR": 3_600, "MINUTE": 60, "SECOND": 1}
 _FRACTIONS = {"MILLISECOND": 10**3, "MICROSECOND": 10**6, "NANOSECOND": 10**9}
 
@@ -145,7 +146,8 @@ def _to_date(call: KernelCall, value: pa.Array, pattern: str | None = None) -> p
 
 
 def _this_year(call: KernelCall) -> int:
-    return 1970 + call.context.now_micros // _YEAR_MICROS
+    """The year of the batch; of constants, which are computed before there is a clock, one that is near."""
+    return max(1970 + call.context.now_micros // _YEAR_MICROS, _NEAR_YEAR)
 
 
 def _to_timestamp_ltz(

@@ -47,10 +47,12 @@ def constant(sql: str, context: EvaluationContext) -> Any:
 
 
 def test_years_of_two_digits_are_from_eighty_years_ago_on_where_dates_are_read() -> None:
-    now = EvaluationContext(now_micros=NOON)
-    written = ("24-01-05", "43-01-05", "44-01-05", "99-01-05", "124-01-05")
-    found = [constant(f"TO_DATE('{text}', 'yy-MM-dd')", now) for text in written]
-    assert [day.year for day in found if day] == [2024, 2043, 1944, 1999, 124]
+    later = EvaluationContext(now_micros=int(dt.datetime(2050, 7, 1, tzinfo=UTC).timestamp()) * 1_000_000)
+    written = ("24-01-05", "69-01-05", "70-01-05", "99-01-05", "124-01-05")
+    found = [constant(f"TO_DATE('{text}', 'yy-MM-dd')", later) for text in written]
+    assert [day.year for day in found if day] == [2024, 2069, 1970, 1999, 124]
+    now = EvaluationContext()  # constants of a statement have no clock
+    assert [constant(f"TO_DATE('{text}', 'yy-MM-dd')", now).year for text in written] == [2024, 1969, 1970, 1999, 124]
     assert constant("UNIX_TIMESTAMP('70-01-01', 'yy-MM-dd')", now) == 0
 
 
