@@ -15,6 +15,7 @@ from actors.operators.contract.input_status import InputStatus
 from actors.operators.contract.operator import Operator, subtask_label
 from actors.operators.sources.coalescing import Given, PollResult, coalesced_polls
 from actors.operators.sources.kinds import check_kinds
+from actors.operators.sources.no_split import NoSplitCheck
 from actors.operators.sources.split_watermarks import SplitState, SplitWatermarks
 from actors.operators.time.seconds import SecondsCheck
 from actors.operators.time.timestamps import EventTimeProgress, with_event_time
@@ -103,6 +104,7 @@ class SourceOperator(Operator):
         self._normalizer = LayoutNormalizer(self._where)
         self._watermarks_of_splits = SplitWatermarks(self._strategy, self._where)
         self._seconds_check = SecondsCheck(self._strategy, self._where)
+        self._no_split_check = NoSplitCheck(self._strategy, context.parallelism, self._where)
         context.send_to_coordinator(ReaderRegistered(context.subtask_index))
         try:
             self._reader = self._source.create_reader(_ReaderContext(self))
@@ -368,6 +370,7 @@ class SourceOperator(Operator):
         # Without the time in which nothing was read for lack of room at the output: it says nothing about the source.
         active_ms = context.clock.monotonic_ms() - context.backpressured_ms
         self._emit_progress(self._watermarks_of_splits.on_periodic(active_ms))
+        self._no_split_check.look(bool(self._splits), active_ms)
         self._align_splits()
 
     def _align_splits(self) -> None:

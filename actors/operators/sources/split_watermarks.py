@@ -32,7 +32,9 @@ class SplitWatermarks:
     Idle splits are left out, finished ones are removed, and the result never goes back, whatever splits come later.
     The subtask is idle while all of its splits are, and then promises the highest watermark of them, whichever was the
     last to turn idle (FLINK-38454). One that has no splits turns idle after the strategy's idle timeout, and one whose
-    splits have all finished when it has had none for a whole interval (FLINK-39586), so that the next may come.
+    splits have all finished when it has had none for a whole interval (FLINK-39586), so that the next may come. What
+    finished splits promised counts as that of idle ones, also where they were read within an interval (Flink forgets it
+    then, so that small files never make a window fire).
     Every method gives what must be sent on, and `on_batch`'s status belongs before the batch, its watermark after it.
     """
 
@@ -50,6 +52,8 @@ class SplitWatermarks:
         # While there is no split, a tracker that sees no rows tells when that has lasted for the idle timeout.
         self._no_split = WatermarkTracker(strategy, where)
         self._intervals_without_split = 0
+        self._finished = MIN_TIMESTAMP
+        """The highest watermark of the splits that have finished."""
         self._watermark = MIN_TIMESTAMP
         self._promised: list[int] = []
         """The watermarks that the subtasks of restored splits had emitted, until the first progress."""
@@ -98,7 +102,10 @@ class SplitWatermarks:
     def remove_split(self, split_id: Hashable) -> EventTimeProgress:
         """The split is finished: it no longer holds the watermark back."""
         self._active.pop(split_id, None)
-        if self._splits.pop(split_id, None) is not None and not self._splits:
+        tracker = self._splits.pop(split_id, None)
+        if tracker is not None:
+            self._finished = max(self._finished, tracker.on_end())
+        if tracker is not None and not self._splits:
             self._no_split = WatermarkTracker(self._strategy, self._where)
             return NO_PROGRESS
         return self._combined()
@@ -137,7 +144,8 @@ class SplitWatermarks:
     def _lowest_active(self) -> int | None:
         """The lowest watermark of the active splits; None: all are idle."""
         if not self._splits:
-            is_idle = self._no_split.is_idle or (self._watermark > MIN_TIMESTAMP and self._intervals_without_split > 1)
+            has_begun = max(self._watermark, self._finished) > MIN_TIMESTAMP
+            is_idle = self._no_split.is_idle or (has_begun and self._intervals_without_split > 1)
             return None if is_idle else self._no_split.watermark
         active, ascending = self._active, self._ascending
         if len(ascending) > 2 * len(active) + _FEW:
@@ -154,8 +162,8 @@ class SplitWatermarks:
         self._is_idle = is_idle
         lowest = MIN_TIMESTAMP if active is None else Timestamp(active)
         if turned:
-            # No split will move now, so everything that any of them promised counts.
-            lowest = max((tracker.watermark for tracker in self._splits.values()), default=lowest)
+            # No split will move now, so everything that any of them promised counts, also of those that have finished.
+            lowest = max([self._finished, *(tracker.watermark for tracker in self._splits.values())])
         if self._promised:
             lowest = max(lowest, Timestamp(min(self._promised)))
             self._promised = []

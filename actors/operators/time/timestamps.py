@@ -303,13 +303,21 @@ class WatermarkTracker:
         if self._has_turned_idle(now_ms):
             was_idle, self._is_idle = self._is_idle, True
             return NO_PROGRESS if was_idle else EventTimeProgress(None, True)
-        watermark = None
-        if self._generator is not None:
-            try:
-                watermark = self._generator.on_periodic_emit()
-            except BaseException as error:
-                raise_attributed(self._where, "", NO_VALUE, error)
-        return EventTimeProgress(self._risen(watermark), None)
+        return EventTimeProgress(self._risen(self._asked()), None)
+
+    def on_end(self) -> Timestamp:
+        """No more rows come: what all of them promise, also if no interval has passed since the last."""
+        self._risen(self._asked())
+        return self._watermark
+
+    def _asked(self) -> Timestamp | None:
+        """What the generator says when it is asked."""
+        if self._generator is None:
+            return None
+        try:
+            return self._generator.on_periodic_emit()
+        except BaseException as error:
+            raise_attributed(self._where, "", NO_VALUE, error)
 
     def _has_turned_idle(self, now_ms: float) -> bool:
         if self._idle_timeout_ms is None:

@@ -242,6 +242,28 @@ def test_rows_get_their_event_time_and_watermarks_come_periodically() -> None:
     assert task.out() == []
 
 
+@pytest.mark.parametrize(
+    ("strategy", "splits", "lines"),
+    [
+        (MONOTONOUS, (), 1),
+        (MONOTONOUS, (Split("a"),), 0),
+        (MONOTONOUS.with_idleness("1 min"), (), 0),
+        (NONE, (), 0),
+    ],
+)
+def test_a_subtask_without_a_split_that_holds_event_time_back_is_told_once(
+    strategy: WatermarkStrategy, splits: tuple[Split, ...], lines: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    task = source_task(strategy)
+    give(task, *splits)
+    task.advance(9_000)
+    assert not caplog.records
+    task.advance(5_000)
+    said = [record.getMessage() for record in caplog.records]
+    assert len(said) == lines
+    assert all("'letters (1/2)' has had no split" in each and "with_idleness" in each for each in said)
+
+
 def test_a_source_measures_what_waits_how_late_rows_are_and_how_long_it_has_had_none() -> None:
     task = source_task(MONOTONOUS)
 

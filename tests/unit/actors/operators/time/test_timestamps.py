@@ -365,7 +365,7 @@ def test_a_subtask_without_splits_turns_idle_after_the_timeout(splits: SplitWate
     splits.on_batch("a", *rows(5))
     assert splits.remove_split("a") == EventTimeProgress(None, None)
     assert splits.on_periodic(500) == EventTimeProgress(None, None)
-    assert splits.on_periodic(601) == EventTimeProgress(None, True)
+    assert splits.on_periodic(601) == EventTimeProgress(Timestamp(4), True)
 
 
 @pytest.mark.parametrize("order", ["ab", "ba"])
@@ -392,6 +392,22 @@ def test_a_subtask_whose_splits_have_finished_turns_idle_when_none_has_come_for_
     assert splits.add_split("b") == EventTimeProgress(None, False)
     splits.remove_split("b")
     assert splits.on_periodic(600) == EventTimeProgress(None, None)
+
+
+def test_splits_that_are_read_within_an_interval_make_a_watermark_all_the_same() -> None:
+    splits = SplitWatermarks(MONOTONOUS)
+    for name, time in (("a", 100), ("b", 50)):
+        splits.add_split(name)
+        splits.on_batch(name, *rows(time))
+        assert splits.remove_split(name) == EventTimeProgress(None, None)
+    assert splits.on_periodic(200) == EventTimeProgress(None, None), "the next split may be on its way"
+    assert splits.on_periodic(400) == EventTimeProgress(Timestamp(99), True)
+    splits.add_split("c")
+    splits.on_batch("c", *rows(300))
+    splits.add_split("d")
+    assert splits.on_source("d", None, True) == EventTimeProgress(None, None)
+    assert splits.remove_split("c") == EventTimeProgress(Timestamp(299), True), "the other split is idle"
+    splits.check()
 
 
 def test_no_idleness_of_no_time_is_taken() -> None:
@@ -431,7 +447,7 @@ def test_a_batch_of_one_of_many_splits_does_not_look_at_the_others(monkeypatch: 
 def test_the_watermark_is_the_lowest_of_the_active_splits_and_the_highest_when_all_turn_idle(seed: int) -> None:
     chance = random.Random(seed)
     splits, known, highest = SplitWatermarks(MONOTONOUS), dict[int, int | None](), MIN_TIMESTAMP
-    was_idle = False
+    was_idle, finished = False, MIN_TIMESTAMP
     for _ in range(400):
         split, watermark = chance.randrange(12), chance.randrange(1_000)
         match chance.choice(["add", "remove", "watermark", "watermark", "watermark", "idle"]):
@@ -439,6 +455,7 @@ def test_the_watermark_is_the_lowest_of_the_active_splits_and_the_highest_when_a
                 splits.add_split(split)
                 known.setdefault(split, MIN_TIMESTAMP)
             case "remove":
+                finished = max(finished, splits.split_watermark(split) if split in known else finished)
                 splits.remove_split(split)
                 known.pop(split, None)
             case "watermark" if split in known:
@@ -450,7 +467,7 @@ def test_the_watermark_is_the_lowest_of_the_active_splits_and_the_highest_when_a
         active = [each for each in known.values() if each is not None]
         promised = min(active, default=MIN_TIMESTAMP)
         if known and not active and not was_idle:
-            promised = max(splits.split_watermark(each) for each in known)
+            promised = max(finished, *(splits.split_watermark(each) for each in known))
         highest, was_idle = max(highest, Timestamp(promised)), bool(known) and not active
         assert splits.watermark == highest
         splits.check()
