@@ -41,6 +41,11 @@ _MOST_ITEMS = 256
 _WAITING_ROWS = 1_024
 """How many rows a batch of waiting rows has in a snapshot."""
 
+_LAST_ATTEMPT = (
+    "This was attempt {}, the last one. Its error fails the job, as timeout(value) is for calls that take too long; "
+    "catch it in the function to give results in its place."
+)
+
 CreateCalls = Callable[[Any, OperatorContext, int, Deliver], AsyncCalls]
 
 
@@ -216,6 +221,8 @@ class AsyncWaitOperator(Operator):
             assert results is not None, "a call that raised nothing gave results"
             self._queue.complete(entry, results)
         elif isinstance(error, Exception):
+            if entry.attempt > 1:
+                error.add_note(_LAST_ATTEMPT.format(entry.attempt))
             raise_attributed(self.context.operator_name, self.context.subtask, entry.value, error)
         else:
             # SystemExit, or a coroutine that cancelled itself: it ended that call, and must not end more than the task.
