@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from flinkray.connectors.collect.sink import CollectSink
 from flinkray.errors import InvalidProgramError, operator_label
 from flinkray.transformations.operator_factories import AsyncFactory, ChangelogRole, SinkFactory, changelog_role
 from graphs.passes.plan import Plan
@@ -58,6 +59,12 @@ def _is_before(edge: StreamEdge, plan: Plan) -> bool:
 def _reason(node: StreamNode, role: ChangelogRole) -> str:
     if role is ChangelogRole.BEGINS:
         return f"it makes one of inserts; leave it out, or {_WAY_OUT}"
+    if isinstance(node.sink, CollectSink):
+        return (
+            "what collects a table takes inserts only: it would hold rows that were updated or deleted since. "
+            "execute_and_collect() gives the changes; env.tables.from_changelog_stream(stream).to_pandas(), or "
+            f"to_pandas() of env.tables.execute_sql(...), the rows that are left at the end; {_WAY_OUT}"
+        )
     if node.sink is not None:
         return f"{type(node.sink).__name__} takes inserts only. Use a sink that accepts changelogs; or {_WAY_OUT}"
     if isinstance(node.factory, AsyncFactory):

@@ -67,6 +67,8 @@ def read_expression(given: Any) -> Expression:
         if len(items) == 1 and statement.query.body.source is None:
             alias = items[0].alias
             return Expression(items[0].expression, () if alias is None else (alias.text,))
+        if len(items) > 1 and statement.query.body.source is None:
+            raise InvalidProgramError(f"{given!r} is {len(items)} expressions; give each as an argument of its own")
     return Expression(parse_expression(given))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import re
 from collections.abc import Callable, Mapping, Sequence
+from difflib import get_close_matches
 from typing import Any, TypeVar, overload
 
 from flinkray.config.parsers import duration as parse_duration
@@ -20,6 +21,9 @@ D = TypeVar("D")
 CONNECTOR = "connector"
 _MOST_ROWS = 2**62
 """Where nothing says how many rows are cached."""
+_SPELLED_ALIKE = 0.8
+"""How alike an option that nobody has read is to a missing one whose misspelling it is; `path` and `pth` are by 0.86,
+`fields.n.start` and `fields.n.end` by less."""
 _SIZE = re.compile(r"(\d+)\s*(?:b|bytes|([kmgt])b?)?")
 
 
@@ -89,7 +93,10 @@ class ConnectorOptions:
             InvalidProgramError: it is not.
         """
         if not self.has(key):
-            raise self.fail(f"option {key!r} is missing")
+            unread = [each for each in self._options if each != CONNECTOR and each not in self._known]
+            similar = get_close_matches(key, unread, n=1, cutoff=_SPELLED_ALIKE)
+            hint = f"; is {similar[0]!r} meant to be it?" if similar else ""
+            raise self.fail(f"option {key!r} is missing{hint}")
         return self._options[key]
 
     def one_of(self, key: str, values: tuple[str, ...], default: str) -> str:

@@ -62,6 +62,7 @@ def table(columns: str, options: str) -> Table:
         ("n INT", "'connector'='print'", "written, not read"),
         ("n INT", "'connector'='filesystem','path'='x'", "option 'format' is missing"),
         ("n INT", "'connector'='filesystem','format'='csv'", "option 'path' is missing"),
+        ("n INT", "'connector'='filesystem','pth'='x','format'='csv'", "'path' is missing; is 'pth' meant to be it?"),
         ("n INT", "'connector'='filesystem','path'='x','format'='ork'", "did you mean 'orc'"),
         ("n INT", "'connector'='filesystem','path'='x','format'='raw'", "one column, which is STRING"),
         ("n INT", f"{CSV},'source.monitor-interval'='soon'", "'source.monitor-interval' cannot take 'soon'"),
