@@ -351,7 +351,8 @@ def test_a_list_is_several_results_and_anything_else_is_one() -> None:
 @pytest.mark.parametrize("wrong", [None, 1, "text", {"a": 1}])
 def test_an_async_function_gives_a_list(wrong: Any) -> None:
     assert async_calls.as_result_list("op", iter((1, 2))) == [1, 2]
-    with pytest.raises(TypeMismatchError, match="op: async_invoke and timeout must return a list"):
+    fault = "cannot be none" if wrong is None else "should be of list type"
+    with pytest.raises(TypeMismatchError, match=f"op: The result of AsyncFunction {fault}: async_invoke and"):
         async_calls.as_result_list("op", wrong)
 
 
