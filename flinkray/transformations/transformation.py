@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field
 
 from flinkray.transformations.operator_factories import ChainingStrategy, OperatorFactory
 from flinkray.transformations.partitioning import Partitioner
@@ -123,11 +122,6 @@ class SideOutputTransformation(Transformation):
     @property
     def inputs(self) -> tuple[Transformation, ...]:
         return (self.input,)
-
-
-def copied(transformation: PhysicalTransformation, **changes: Any) -> PhysicalTransformation:
-    """Another transformation that is as this one but for these attributes."""
-    return replace(transformation, id=next(_next_id), **changes)
 
 
 def own_parallelism(transformation: Transformation) -> int | None:

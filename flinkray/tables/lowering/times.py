@@ -10,7 +10,8 @@ from flinkray.expressions.tree import Column
 from flinkray.tables.functions.times import SOURCE_WATERMARK
 from flinkray.tables.lowering.contract import Lowering
 from flinkray.tables.plans.explain import expression_text
-from flinkray.tables.plans.expressions import BoundExpression, Call, Plan, with_columns
+from flinkray.tables.plans.expressions import BoundExpression, Call, Plan, columns_of, with_columns
+from flinkray.tables.plans.expressions import Column as PlanColumn
 from flinkray.tables.plans.nodes import WatermarkAssigner
 from flinkray.tables.plans.tables import TableColumn, WatermarkStrategy
 from flinkray.tables.types.logical import TIMESTAMP, LogicalType, RowType, TimeAttribute, TimestampType, is_rowtime
@@ -29,7 +30,6 @@ from flinkray.transformations.transformation import (
     PhysicalTransformation,
     Transformation,
     UnionTransformation,
-    copied,
     own_parallelism,
 )
 from flinkray.types.records import Millis
@@ -58,28 +58,38 @@ def watermarks(plan: WatermarkAssigner, lowering: Lowering, before: bool) -> Tra
     columns = tuple(zip(rows.names, rows.types, strict=True))
     timeout = lowering.options.idle_timeout_ms or None
     factory = WatermarkAssignerFactory(columns, rows.names[plan.column], plan.watermark, timeout)
-    by_split = _by_split(source, factory)
-    if by_split is not None:
-        return with_event_times(by_split, factory.column, 0, drops=False)
+    if _made_by_split(source, factory):
+        return with_event_times(source, factory.column, 0, drops=False)
     text = expression_text(plan.watermark, rows.names)
     return beside(source, "WatermarkAssigner", f"watermark of {factory.column}: {text}", factory)
 
 
-def _by_split(rows: Transformation, factory: WatermarkAssignerFactory) -> Transformation | None:
-    """The rows with watermarks that their source makes of each split, as its rows are read beside those of others;
-    None: it makes none, or they cannot be made of its columns alone."""
-    if not isinstance(rows, PhysicalTransformation):
-        return None
-    above = rows.factory
-    if isinstance(above, SourceFactory):
-        if not above.source.has_times_by_split or above.watermark is not None:
-            return None
-        return copied(rows, factory=SourceFactory(above.source, above.watermark_strategy, factory))
-    if not isinstance(above, CalcFactory) or above.predicate is not None:
-        return None
-    watermark = with_columns(factory.watermark, lambda number: above.projections[number][1])
-    source = _by_split(rows.inputs[0], structs.replace(factory, columns=above.columns, watermark=watermark))
-    return None if source is None else copied(rows, input_transformations=(source,))
+def _made_by_split(rows: Transformation, factory: WatermarkAssignerFactory) -> bool:
+    """Has the source of a table make the watermarks, of each split, as its rows are read beside those of others. False:
+    it makes none, or they cannot be made of its columns alone."""
+    watermark = factory.watermark
+    columns = factory.columns
+    while isinstance(rows, PhysicalTransformation) and isinstance(rows.factory, CalcFactory):
+        if rows.factory.predicate is not None:
+            return False
+        computed = [expression for _, expression in rows.factory.projections]
+        watermark, columns, rows = with_columns(watermark, computed.__getitem__), rows.factory.columns, rows.inputs[0]
+    if not isinstance(rows, PhysicalTransformation) or not isinstance(rows.factory, SourceFactory):
+        return False
+    # A source that no table's connector has made says nothing of what it computes; others may read it, too.
+    if not (rows.computes and rows.factory.source.has_times_by_split):
+        return False
+    # Plans that read other columns of the table have the same watermarks, so that they read it together.
+    read = sorted(columns_of(watermark))
+    places = {number: PlanColumn(columns[number][1], place) for place, number in enumerate(read)}
+    own = structs.replace(
+        factory,
+        columns=tuple(columns[number] for number in read),
+        watermark=with_columns(watermark, places.__getitem__),
+    )
+    if rows.factory.watermark is None:
+        rows.factory = structs.replace(rows.factory, watermark=own)
+    return rows.factory.watermark == own
 
 
 def without_unread_rowtime(stream: Transformation, read: Collection[str]) -> Transformation:

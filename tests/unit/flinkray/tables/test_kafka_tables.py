@@ -34,6 +34,7 @@ class ByLength(KafkaPartitioner):
 class Tables:
     def __init__(self) -> None:
         environment = StreamExecutionEnvironment.get_execution_environment({"execution.target": "local"})
+        self.environment = environment
         self._tables = environment.tables
 
     def table(self, columns: str, options: str) -> Table:
@@ -42,9 +43,20 @@ class Tables:
         assert isinstance(found, Table)
         return found
 
+    def run(self, statement: str) -> None:
+        self._tables.execute_sql(statement)
+
     def stream(self, query: str) -> Any:
         """The last transformation of a query."""
         return self._tables.to_data_stream(self._tables.sql_query(query))._transformation
+
+    def plan(self, *inserts: str) -> str:
+        """The operators of one program with these statements, and what they read."""
+        statements = self._tables.create_statement_set()
+        for insert in inserts:
+            statements.add_insert_sql(insert)
+        statements.attach_as_datastream()
+        return self.environment.get_execution_plan()
 
     def read(self, options: str, columns: str = "n INT") -> Any:
         """The settings of the source."""
@@ -172,6 +184,16 @@ def test_the_source_makes_the_watermark_of_each_partition_also_of_computed_colum
     assert (made.column, read) == ("t", {"a"})
     in_batch: Any = batch_factory(rows.factory)
     assert in_batch.watermark is None, "in batch mode there is none but the last"
+
+
+def test_queries_that_read_other_columns_of_a_table_read_it_together() -> None:
+    tables = Tables()
+    tables.table("a INT, b INT, c AS b + 1, ts TIMESTAMP(3), WATERMARK FOR ts AS ts - INTERVAL '1' SECOND", KAFKA)
+    tables.run("CREATE TABLE x (a INT, ts TIMESTAMP(3)) WITH ('connector'='blackhole')")
+    tables.run("CREATE TABLE y (c INT, ts TIMESTAMP(3)) WITH ('connector'='blackhole')")
+    plan = tables.plan("INSERT INTO x SELECT a, ts FROM t", "INSERT INTO y SELECT c, ts FROM t WHERE c > 1")
+    assert plan.count("operator 1: Source: t") == plan.count(": Source: t,") == 1
+    assert "WatermarkAssigner" not in plan
 
 
 REFUSED: dict[str, tuple[str, str, str]] = {
