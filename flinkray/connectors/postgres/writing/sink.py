@@ -29,7 +29,7 @@ class PostgresSink(Sink):
     in one transaction together with a mark in the table of commits, by which a second attempt knows that it need not.
     Without checkpoints that is at the end of the job. At least once, each batch is written as it comes.
 
-        Values are converted as far as none is lost, text by the server to any type. A time without a zone is UTC. A row
+    Values are converted as far as none is lost, text by the server to any type. A time without a zone is UTC. A row
     that the table cannot take for itself is an error before a checkpoint has it; the server is asked where needed.
 
     Args:
