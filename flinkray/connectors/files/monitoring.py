@@ -102,7 +102,8 @@ class FileMonitor(SplitQueueEnumerator[FileSplit | FileGroup]):
         if self._found[file.path] != file.mtime_ns:
             self._found[file.path] = file.mtime_ns
             log.warning(
-                "%s has changed since it was found, and is not read again; write files under another name and rename "
-                "them when they are whole",
+                "%s has changed since it was found, and is not read again: what is new comes as a file of a new name. "
+                "Give each version one of its own; if it was found half written, write files under a name that begins "
+                "with a dot and rename them when they are whole",
                 file.path,
             )

@@ -108,7 +108,7 @@ def test_what_is_being_written_waits_and_what_changes_is_not_read_again(
     assert listings.listed() == ["a", "empty"]
     put(tmp_path / "a", 3)
     assert [listings.listed(), listings.listed()] == [[], []]
-    assert caplog.text.count("is not read again") == 1
+    assert caplog.text.count("is not read again: what is new comes as a file of a new name") == 1
 
 
 def test_a_place_that_is_away_for_a_while_is_not_read_again(tmp_path: Path) -> None:
