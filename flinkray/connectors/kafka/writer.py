@@ -119,6 +119,8 @@ class KafkaWriter(SinkWriter):
         try:
             found = call()
         except (confluent_kafka().KafkaException, SystemError) as error:
+            if self._failure is not None and isinstance(error, SystemError):
+                raise self._failure from error  # which was told before the client ended for good
             self._brokers.refuse(error, f"{self._where}: messages could not be written")
         if self._failure is not None:
             raise self._failure
