@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 import threading
-import time
 import uuid
 from collections.abc import Callable
+from datetime import datetime, timedelta
 from typing import Any
 
 from actors.high_availability.directories import high_availability_directory
@@ -135,9 +135,12 @@ def ask(host: Host, address: Address, request: Any, timeout_ms: float, what: str
     try:
         return host.ask(address, request, timeout_ms)
     except TimeoutError as error:
-        seconds = timeout_ms / 1000
-        since = time.strftime("%H:%M:%S", time.localtime(time.time() - seconds))
-        text = f"{what} has not answered for {seconds:.0f} s (since {since}): it hangs, or has yet to start"
+        waited = timedelta(milliseconds=timeout_ms)
+        since = datetime.now() - waited  # as the user's clock shows it
+        text = (
+            f"{what} has not answered for {waited.total_seconds():.0f} s (since {since:%H:%M:%S}): it hangs, or has "
+            "yet to start"
+        )
         raise EndpointSilentError(text) from error
 
 

@@ -32,7 +32,7 @@ from actors.protocol.client_requests import (
     TriggerSavepoint,
 )
 from actors.protocol.control_messages import JobDetails, SavepointResult
-from actors.protocol.dispatcher_errors import DispatcherNotReadyError
+from actors.protocol.dispatcher_errors import DispatcherNotReadyError, EndpointSilentError
 from actors.protocol.elements import StopMode
 from actors.protocol.ports import Address, Endpoint, EndpointGone
 from actors.task_slot import TaskSlot
@@ -199,12 +199,14 @@ class SimulatedRun:
         free_cpus = random.Random(seed).choice([(), (64.0,), (2.0, 1.0)])
         self.host.tell(resource_manager_of(CLUSTER), ClusterResources(float("inf"), free_cpus=free_cpus))
         self._job: JobOverview | None = None
-        try:
-            self._job = submit(self.host, CLUSTER, job_graph, pause=lambda: self.host.run_for(POLL_MS))
-        except EndpointGone:
-            self._is_lost = True
-        else:
-            self._is_lost = False
+        self._is_lost = False
+        while self._job is None and not self._is_lost:
+            try:
+                self._job = submit(self.host, CLUSTER, job_graph, pause=lambda: self.host.run_for(POLL_MS))
+            except EndpointGone:
+                self._is_lost = True
+            except EndpointSilentError:  # which whoever submits tries again
+                continue
 
     # -- the driver ----------------------------------------------------------------------------------------------
 
