@@ -236,9 +236,9 @@ class SimulatedRun:
         """Takes what rows there are, and asks what became of the job."""
         if self._job is None:
             return
-        for collect_id in list(self._untaken):
-            self._take(self._job.job_master, collect_id)
-        if self.details is None:
+        answers = [self._take(self._job.job_master, collect_id) for collect_id in list(self._untaken)]
+        # As a driver, which reads its rows and asks the Dispatcher where the JobMaster is gone or silent.
+        if self.details is None and not (self._untaken and all(answers)):
             try:
                 self.details = self.host.ask(dispatcher_of(CLUSTER), GetArchivedJob(JOB), ASK_TIMEOUT_MS)
             except (TimeoutError, DispatcherNotReadyError):
@@ -268,21 +268,23 @@ class SimulatedRun:
             self.host.ask(self._job.job_master, request, ASK_TIMEOUT_MS)
         return None
 
-    def _take(self, job_master: Address, collect_id: str) -> None:
+    def _take(self, job_master: Address, collect_id: str) -> bool:
+        """Takes rows of one sink; whether the JobMaster has answered."""
         try:
             request = TakeCollected(collect_id, 64, self._positions.get(collect_id, ()))
             answer: Collected = self.host.ask(job_master, request, ASK_TIMEOUT_MS)
         except (EndpointGone, TimeoutError):
-            return  # it has not started yet, hangs, or is gone: the Dispatcher knows
+            return False  # it has not started yet, hangs, or is gone: the Dispatcher knows
         except FlinkrayError as error:
             self._error = ErrorInfo.of(error)
-            return
+            return True
         self._positions[collect_id] = answer.positions
         for batch in answer.batches:
             self.rows[collect_id].update(_plain(row) for row in decode(batch))
         if answer.is_end:
             self._untaken.remove(collect_id)
             self.host.tell(job_master, CollectedReceived(collect_id))
+        return True
 
     def outcome(self) -> Outcome:
         details = self.details
