@@ -273,6 +273,19 @@ def test_rows_that_wait_for_a_prepared_transaction_are_tried_out_and_deletions_b
             committer.abort(first)
 
 
+def test_a_row_that_a_trigger_makes_fit_is_refused_by_nobody(postgres: PostgresServer) -> None:
+    table = postgres.create_table("(id int NOT NULL, email text CHECK (email = lower(email)))")
+    postgres.execute(
+        f"CREATE FUNCTION {table}_fit() RETURNS trigger LANGUAGE plpgsql AS "
+        "$$ BEGIN NEW.id := coalesce(NEW.id, 7); NEW.email := lower(NEW.email); RETURN NEW; END $$"
+    )
+    postgres.execute(f"CREATE TRIGGER fit BEFORE INSERT ON {table} FOR EACH ROW EXECUTE FUNCTION {table}_fit()")
+    sink = PostgresSink(postgres.uri, table).prepare()
+    with contextlib.closing(sink.create_writer(FakeSubtaskContext())) as writer:
+        rows = pa.record_batch({"id": pa.array([None], pa.int32()), "email": ["Ann@x"]})
+        assert len(prepared(writer, Batch(rows), 1)) == 1
+
+
 def test_a_table_that_has_changed_since_is_looked_at_again_before_a_row_is_refused(postgres: PostgresServer) -> None:
     table = postgres.create_table("(v int) PARTITION BY LIST (v)")
     postgres.execute(f"CREATE TABLE {table}_1 PARTITION OF {table} FOR VALUES IN (1)")

@@ -65,7 +65,10 @@ def json_path(text: str) -> Path:
     if not path:
         raise ValueError(f"{text!r} is no path of JSON")
     reader = _Reader(path if path[0] in "$@" else f"$.{path}")
-    read = reader.path(is_whole=True)
+    try:
+        read = reader.path(is_whole=True)
+    except RecursionError:
+        raise ValueError(f"{text!r} is no path of JSON: it is nested too deeply") from None
     return Path(read.steps, read.is_definite, read.function, (found["mode"] or "").lower() == "lax")
 
 
@@ -324,7 +327,10 @@ class _Reader:
     def _literal(self, first: str) -> Any:
         if first == "/" and (regex := self._match(_REGEX)) is not None:
             flags = sum(getattr(re, each.upper()) for each in set(regex[2]) & set("ims"))
-            return re.compile(regex[1], flags)
+            try:
+                return re.compile(regex[1], flags)
+            except re.error as error:
+                raise ValueError(f"{self._text!r} is no path of JSON: /{regex[1]}/: {error}") from None
         if first == "'" and (quoted := self._match(_QUOTED)) is not None:
             return re.sub(r"\\(.)", r"\1", quoted[1])
         if first == "[":  # whose texts may be in single quotes

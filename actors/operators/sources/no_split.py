@@ -40,7 +40,8 @@ class NoSplitCheck:
             log.warning(
                 "%s has had no split, such as a file or a partition, for %d s. It gives no watermark, so that "
                 "event-time windows and timers behind the source wait for it: with_idleness('10 s') of the watermark "
-                "strategy leaves it out, and with no more subtasks than splits there is none such",
+                "strategy (of tables, table.exec.source.idle-timeout) leaves it out, and with no more subtasks "
+                "than splits there is none such",
                 operator_label(self._where),
                 (now_ms - self._since_ms) // 1_000,
             )

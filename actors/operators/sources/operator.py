@@ -79,6 +79,7 @@ class SourceOperator(Operator):
         self._status = InputStatus.MORE_AVAILABLE
         self._timers: dict[str, Any] = {}
         self._splits: set[str] = set()
+        self._has_had_split = False
         self._finished_splits: list[str] = []
         self._last_row_ms: float | None = None
         """When rows were emitted last (monotonic)."""
@@ -327,6 +328,7 @@ class SourceOperator(Operator):
 
     def _add_split(self, split_id: str) -> None:
         self._splits.add(split_id)
+        self._has_had_split = True
         self._emit_progress(self._watermarks_of_splits.add_split(split_id))
 
     def _remove_split(self, split_id: str) -> None:
@@ -370,7 +372,7 @@ class SourceOperator(Operator):
         # Without the time in which nothing was read for lack of room at the output: it says nothing about the source.
         active_ms = context.clock.monotonic_ms() - context.backpressured_ms
         self._emit_progress(self._watermarks_of_splits.on_periodic(active_ms))
-        self._no_split_check.look(bool(self._splits), active_ms)
+        self._no_split_check.look(self._has_had_split, active_ms)
         self._align_splits()
 
     def _align_splits(self) -> None:

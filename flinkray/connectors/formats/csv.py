@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import contextlib
 import io
 import re
 from typing import Any, Literal
@@ -164,7 +165,14 @@ class CsvFormat(MessageFormat):
         return table
 
     def _each_value(self, texts: pa.Array, kind: pa.DataType) -> pa.Array:
-        """Texts of values in their type, where they are brought into it, or null, as the format says."""
+        """Texts of values in their type, where they are brought into it, or null, as the format says. Of most columns
+        all are read as they are, or are once they are rounded."""
+        with contextlib.suppress(ValueError):
+            return _of_text(texts if is_text(kind) else pc.utf8_trim_whitespace(texts), kind)
+        with contextlib.suppress(ValueError):
+            rounded = [text and rounded_text(text.strip(), kind) for text in texts.to_pylist()] if self._rounds else []
+            if rounded:
+                return _of_text(pa.array(rounded, pa.string()), kind)
         found = [self._value(text, kind) for text in texts.to_pylist()]
         return pa.concat_arrays(found) if found else pa.array([], kind)
 

@@ -72,6 +72,8 @@ class JsonFormat(MessageFormat):
         self._rounds = rounds
         if bad_values not in BAD_VALUES:
             raise ValueError(f"JsonFormat(bad_values=...) is {' or '.join(map(repr, BAD_VALUES))}, not {bad_values!r}")
+        if fail_on_missing_field and bad_values == "null":
+            raise ValueError("JsonFormat(fail_on_missing_field=True) and bad_values='null' exclude each other")
         self._bad_values = bad_values
 
     @property

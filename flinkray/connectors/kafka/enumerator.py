@@ -163,7 +163,12 @@ class KafkaEnumerator(SplitEnumerator):
             is_gone = error is None or is_missing(error)
             patience_s = _APPEARS_S if is_gone else TIMEOUT_S
             if time.monotonic() - began >= patience_s or not (is_gone or is_transient(error)):
-                self._refuse_topic(problem, None if is_gone else error, listed)
+                if not isinstance(self._settings.topics, str):
+                    self._refuse_topic(problem, None if is_gone else error, listed)
+                reason = explained(error, self._settings.servers)
+                log.warning("topic %r is left out, until it is looked for again: %s", problem, reason)
+                readable = [name for name in names if listed[name].error is None]
+                return {(name, number) for name in readable for number in listed[name].partitions}
             threading.Event().wait(AGAIN_S)
 
     def _listed(self) -> Mapping[str, Any]:

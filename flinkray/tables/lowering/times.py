@@ -10,7 +10,7 @@ from flinkray.expressions.tree import Column
 from flinkray.tables.functions.times import SOURCE_WATERMARK
 from flinkray.tables.lowering.contract import Lowering
 from flinkray.tables.plans.explain import expression_text
-from flinkray.tables.plans.expressions import BoundExpression, Call, Plan, columns_of, with_columns
+from flinkray.tables.plans.expressions import BoundExpression, Call, Plan, columns_of, is_deterministic, with_columns
 from flinkray.tables.plans.expressions import Column as PlanColumn
 from flinkray.tables.plans.nodes import WatermarkAssigner
 from flinkray.tables.plans.tables import TableColumn, WatermarkStrategy
@@ -79,6 +79,8 @@ def _made_by_split(rows: Transformation, factory: WatermarkAssignerFactory) -> b
     # A source that no table's connector has made says nothing of what it computes; others may read it, too.
     if not (rows.computes and rows.factory.source.has_times_by_split):
         return False
+    if not is_deterministic(watermark):
+        return False  # computed once more it would be another one than that of the column
     # Plans that read other columns of the table have the same watermarks, so that they read it together.
     read = sorted(columns_of(watermark))
     places = {number: PlanColumn(columns[number][1], place) for place, number in enumerate(read)}

@@ -99,7 +99,7 @@ def _unescaped(escape: re.Match[str]) -> str:
     written = escape[1]
     if written[0] in "xuU" and len(written) > 1:
         return chr(int(written[1:], 16))
-    return chr(int(written, 8)) if written.isdigit() else _CONTROLS.get(written, written)
+    return chr(int(written, 8)) if written[0] in "01234567" else _CONTROLS.get(written, written)
 
 
 def _no_token(sql: str, place: int) -> SqlParserError:

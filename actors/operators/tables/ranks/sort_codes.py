@@ -101,7 +101,7 @@ def _codes_of_parts(column: pa.Array) -> Codes:
     first = SortKey(0)
     if pa.types.is_struct(column.type):
         return sort_codes(column.flatten(), [first] * column.type.num_fields) or [np.zeros(len(column), np.int64)]
-    lengths = as_numpy(pc.list_value_length(column)).astype(np.int64)
+    lengths = as_numpy(pc.list_value_length(column).fill_null(0)).astype(np.int64)
     begins = np.cumsum(lengths) - lengths
     values = column.flatten()
     elements = groups_of_ties(sort_codes([values], [first])) if len(values) else np.zeros(1, np.int64)

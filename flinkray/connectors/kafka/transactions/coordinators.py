@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import enum
 import ssl
+import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -22,6 +23,8 @@ _Result = TypeVar("_Result")
 
 _MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 _RETRY_S = 0.1
+_SPREAD_S = 2.0
+"""How long the partitions of transactions that have ended are waited for, until they have heard of it."""
 _SPREADS_S = 0.005
 """Between two questions whether all partitions of a transaction have heard of its end: 10 ms is usual."""
 # Error codes of Kafka's protocol.
@@ -67,8 +70,11 @@ class TransactionCoordinators:
 
         async def commit_each(client: Any) -> list[tuple[Ending, str]]:
             endings = [await self._commit(client, each) for each in transactions]
+            until = time.monotonic() + _SPREAD_S
             for each, (ending, _) in zip(transactions, endings, strict=True):
                 while ending is Ending.ENDED and (await self._commit(client, each))[0] is Ending.LATER:
+                    if time.monotonic() >= until:
+                        return endings  # decided all the same; a partition has no leader, say
                     await asyncio.sleep(_SPREADS_S)
             return endings
 

@@ -127,7 +127,8 @@ class RowsCommitter(Committer):
                     if not is_of_server(error):
                         raise
                     raise PostgresError(f"{rows.where}: {what}: {explained(error)}. {_WAY_OUT}") from error
-                request.retry_later(f"{rows.where}: {what}: {explained(error)}")
+                way_out = "" if is_transient(error) else f". {_WAY_OUT}"
+                request.retry_later(f"{rows.where}: {what}: {explained(error)}{way_out}")
 
     def close(self) -> None:
         connection, self._connection, self._target = self._connection, None, None

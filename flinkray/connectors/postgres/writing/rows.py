@@ -84,7 +84,10 @@ class TargetRows:
 
     @property
     def is_sure(self) -> bool:
-        """Whether the server refuses none of the rows that are fitted for itself, whatever it says of several."""
+        """Whether the server refuses none of the rows that are fitted for itself, whatever it says of several; or
+        cannot be asked before they meet the triggers of their table."""
+        if self._target.has_triggers:
+            return True
         return all(way.is_sure for way in self._ways) and not (self._target.has_conditions or self._target.partitions)
 
     def fitted(self, data: pa.RecordBatch) -> pa.RecordBatch:
@@ -194,6 +197,8 @@ class TargetRows:
         return f" ON CONFLICT ({', '.join(map(quoted, key))}) DO {action}"
 
     def _check_nulls(self, data: pa.RecordBatch) -> None:
+        if self._target.has_triggers:
+            return  # one may fill it
         wanted = [way.column.name for way in self._ways if way.is_checked and not way.column.is_nullable]
         if not any(data.column(name).null_count for name in wanted if name not in self._target.key):
             return

@@ -14,7 +14,7 @@ from flinkray.connectors.postgres.connections import PostgresError, adbc, checke
 from flinkray.connectors.postgres.writing.commits import RowsCommitter, TransactionCommitter, make_table
 from flinkray.connectors.postgres.writing.target import Target, described
 from flinkray.connectors.postgres.writing.writers import DirectWriter, RowsWriter, TransactionWriter
-from flinkray.connectors.sink import Sink, SinkWriter, SinkWriterContext
+from flinkray.connectors.sink import Sink, SinkWriter, SinkWriterContext, SupportsPreCommitTopology
 from flinkray.errors import InvalidProgramError
 from flinkray.types.changelogs import ChangelogMode
 
@@ -69,6 +69,11 @@ class PostgresSink(Sink):
         self._commit_table = commit_table
         self._submission = ""
         """Names one submission of the program, in the names of prepared transactions."""
+        if prepared and isinstance(self, SupportsPreCommitTopology):
+            raise InvalidProgramError(
+                f"{_NAME}(prepared=True) has no operators before its committer: a transaction that waits for them "
+                "holds locks that its writer needs"
+            )
         if prepared and not self._is_exact:
             raise InvalidProgramError(f"{_NAME}(prepared=True) is exactly once; leave delivery_guarantee= out")
 

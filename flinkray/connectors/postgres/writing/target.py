@@ -51,6 +51,8 @@ class Target(Struct, frozen=True):
     """Whether it has CHECK constraints, columns that the server computes, or an encoding without some characters."""
     partitions: str
     """A condition of SQL for the rows that belong to one of its partitions; empty: there are none."""
+    has_triggers: bool = False
+    """Whether triggers may change a row before it is added, so that only the table itself can say what it refuses."""
 
     @property
     def name(self) -> str:
@@ -67,8 +69,10 @@ _TABLE = """
         current_setting('server_encoding') <> 'UTF8'
             OR EXISTS (SELECT FROM pg_constraint WHERE conrelid = pg_class.oid AND contype = 'c')
             OR EXISTS (SELECT FROM pg_attribute WHERE attrelid = pg_class.oid AND attgenerated <> ''),
-        (SELECT string_agg('(' || coalesce(pg_get_partition_constraintdef(relid), 'true') || ')', ' OR ')
-            FROM pg_partition_tree(pg_class.oid) WHERE isleaf)
+        coalesce((SELECT string_agg('(' || coalesce(pg_get_partition_constraintdef(relid), 'true') || ')', ' OR ')
+            FROM pg_partition_tree(pg_class.oid) WHERE isleaf), CASE relkind WHEN 'p' THEN 'false' ELSE '' END),
+        EXISTS (SELECT FROM pg_trigger WHERE NOT tgisinternal AND tgenabled <> 'D' AND tgtype & 7 = 7
+            AND (tgrelid = pg_class.oid OR tgrelid IN (SELECT relid FROM pg_partition_tree(pg_class.oid))))
     FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace WHERE pg_class.oid = %s::regclass
 """
 _COLUMNS = """
@@ -100,11 +104,11 @@ def described(connection: Any, table: str, key: Sequence[str]) -> Target:
         InvalidProgramError: rows cannot replace others by such a key.
         Exception: of psycopg, where there is no such table.
     """
-    table_id, schema, name, has_conditions, partitions = connection.execute(_TABLE, (table,)).fetchone()
+    table_id, schema, name, has_conditions, partitions, has_triggers = connection.execute(_TABLE, (table,)).fetchone()
     found = connection.execute(_COLUMNS, (table_id,))
     names = [column.name for column in found.description]
     columns = tuple(TargetColumn(**dict(zip(names, row, strict=True))) for row in found.fetchall())
-    target = Target(schema, name, columns, tuple(key), has_conditions, partitions or "")
+    target = Target(schema, name, columns, tuple(key), has_conditions, partitions, has_triggers)
     if key:
         _check_key(connection, target, table_id)
     return target

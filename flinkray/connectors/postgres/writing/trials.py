@@ -30,7 +30,8 @@ log = logging.getLogger(__name__)
 _ENOUGH_ROWS = 10_000
 _ENOUGH_BYTES = 4 << 20
 """So many rows, or bytes, are tried out together: a batch of few rows costs as much as one of thousands."""
-_NO_RIGHT = "42501"
+_OF_THE_TRIAL = ("0A", "25", "26", "3D", "42501", "42P", "53", "55", "57", "58", "XX")
+"""What a server has against the table, the user or the connection; all else is about a row."""
 
 
 class Trial:
@@ -101,18 +102,18 @@ class Trial:
 
     def _tried(self, data: pa.RecordBatch) -> Exception | None:
         assert self._rows is not None
+        if self._connection is None:
+            self._make_table()
+        if not self._is_allowed:
+            return None
         try:
-            if self._connection is None:
-                self._make_table()
-            if not self._is_allowed:
-                return None
             with self._connection.cursor() as cursor:
                 self._rows.try_out(cursor, data, self._name)
             self._connection.commit()  # which empties the table
         except Exception as error:
-            if not is_of_server(error) or is_transient(error) or not sqlstate(error):
-                self.close()
-                raise
+            if is_transient(error) or not sqlstate(error) or sqlstate(error).startswith(_OF_THE_TRIAL):
+                self._give_up(error)
+                return None
             self._connection.rollback()
             return error
         return None
@@ -128,16 +129,21 @@ class Trial:
                     cursor.execute(statement)
             self._connection.commit()
         except Exception as error:
-            if sqlstate(error) != _NO_RIGHT:
-                raise
-            self._is_allowed = False
-            log.warning(
-                "%s: rows are not tried out before checkpoints have them, so that a row which table %s refuses fails "
-                "each restart: %s (SELECT on the table, TEMPORARY on the database)",
-                self._where,
-                target,
-                explained(error),
-            )
+            self._give_up(error)
+
+    def _give_up(self, error: Exception) -> None:
+        """Tries nothing out any more, as the server does not let it; raises what may pass."""
+        self.close()
+        if not is_of_server(error) or is_transient(error):
+            raise error
+        self._is_allowed = False
+        log.warning(
+            "%s: rows are not tried out before checkpoints have them, so that a row which table %s refuses fails each "
+            "restart: %s (SELECT on the table, TEMPORARY on the database, and a connection for itself)",
+            self._where,
+            self._table,
+            explained(error),
+        )
 
 
 def _making(target: Target) -> list[str]:

@@ -140,6 +140,7 @@ def test_operators_bind_as_calcites_do(sql: str, meant: str) -> None:
         (r"U&'\0041b'", "'Ab'"),
         ("_UTF16'é'", "'é'"),
         (r"E'a\n\'\x41\u00e9\101'", "'a\n''AéA'"),
+        (r"E'\8\9'", "'89'"),
         ("CASE a WHEN 1, 2 THEN b END", "CASE a WHEN 1 THEN b WHEN 2 THEN b END"),
         ("CAST(a AS INTEGER ARRAY)", "CAST(a AS ARRAY<INT>)"),
         ("CAST(a AS ROW(b NUMERIC(3)))", "CAST(a AS ROW<b DECIMAL(3)>)"),

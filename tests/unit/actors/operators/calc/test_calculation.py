@@ -230,6 +230,12 @@ def test_a_constant_of_time_may_be_the_number_that_its_type_holds(value: int, ki
             ["{}"],
             r"JSON_VALUE: '\$.a\[' is no path of JSON: a name, a pl",
         ),
+        (
+            "JSON_VALUE(x, '$.a[?(@.b =~ /(/)]' ERROR ON ERROR)",
+            STRING,
+            ["{}"],
+            r"is no path of JSON: /\(/: missing \)",
+        ),
         ("JSON_VALUE(x, '$.a' ERROR ON ERROR)", STRING, ["{}"], r"JSON_VALUE: the path '\$.a' finds nothing in '{}'"),
         ("SHA2(x, 7)", STRING, ["a"], "SHA2: SHA2 has 224, 256, 384 or 512 bits, and not 7"),
         ("ELEMENT(ARRAY[x, x])", INT, [1], "ELEMENT: ELEMENT takes an array of one element, and there is one of 2"),

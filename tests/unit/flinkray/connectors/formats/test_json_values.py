@@ -119,6 +119,8 @@ def test_a_value_that_is_none_of_its_type_is_null_where_that_is_asked_for() -> N
             lenient.decode(pa.array([b'{"n": 1}', text], pa.large_binary()))
     with pytest.raises(ValueError, match=r"JsonFormat\(bad_values=...\) is 'fail' or 'null', not 'skip'"):
         JsonFormat(SCHEMA, bad_values="skip")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="exclude each other"):
+        JsonFormat(SCHEMA, fail_on_missing_field=True, bad_values="null")
 
 
 def test_a_number_in_quotes_is_written_as_flink_reads_one() -> None:
