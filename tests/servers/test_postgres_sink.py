@@ -210,7 +210,7 @@ def test_what_the_server_refuses_of_a_row_alone_is_refused_before_a_checkpoint_h
     cases: list[tuple[str, pa.Array, pa.Array, str]] = [
         ("v int NOT NULL", pa.array([1]), pa.array([None], pa.int64()), "null as 'v'.*may not be null"),
         ("v int CHECK (v > 0)", pa.array([1]), pa.array([-1]), "check constraint.*contains .*-1.*row is v = -1"),
-        ("v positive", pa.array([1]), pa.array([-1]), "positive_check.*row is v = -1"),
+        ("v above_zero", pa.array([1]), pa.array([-1]), "above_zero_check.*row is v = -1"),
         ("v int, w int GENERATED ALWAYS AS (1 / v) STORED", pa.array([1]), pa.array([0]), "division by zero.*v = 0"),
         ("v numeric(3,1)", pa.array([Decimal("99.94")]), pa.array([Decimal("99.95")]), "99.95 has more than 2 digits"),
         ("v numeric(3,1)", pa.array([99]), pa.array([100]), "100 has more than 2 digits"),
@@ -220,7 +220,7 @@ def test_what_the_server_refuses_of_a_row_alone_is_refused_before_a_checkpoint_h
         ("v text[]", pa.array([["a", None]]), pa.array([["a", "\0"]]), "column 'v'.*NUL"),
         ("v name", pa.array(["a" * 63]), pa.array(["a" * 64]), "identifier too long"),
         ("v jsonb", pa.array(["{}"]), pa.array(["{"]), "invalid input syntax for type json.*v = '{'"),
-        ("v mood", pa.array(["glad"]), pa.array(["bad"]), 'invalid input value for enum mood: "bad"'),
+        ("v weather", pa.array(["glad"]), pa.array(["bad"]), 'invalid input value for enum weather: "bad"'),
         ("v int", pa.array(["7"]), pa.array(["x"]), "invalid input syntax for type integer.*v = 'x'"),
         ("v date", pa.array([0], pa.date32()), pa.array([-(2**31)], pa.date32()), "column 'v'.*a date is outside"),
         (
@@ -234,7 +234,8 @@ def test_what_the_server_refuses_of_a_row_alone_is_refused_before_a_checkpoint_h
         ("v int[]", pa.array([["1"], None], lists), pa.array([["x"]]), "invalid input syntax"),
     ]
     postgres.execute(
-        "CREATE TYPE mood AS ENUM ('glad'); CREATE DOMAIN positive AS int CONSTRAINT positive_check CHECK (VALUE > 0)"
+        "CREATE TYPE weather AS ENUM ('glad'); "
+        "CREATE DOMAIN above_zero AS int CONSTRAINT above_zero_check CHECK (VALUE > 0)"
     )
     for columns, taken, refused, message in cases:
         table = postgres.create_table(f"(n serial, {columns})")
