@@ -125,7 +125,21 @@ class ParquetRecordFiles(ParquetFiles):
 
     def read(self, split: FileSplit, schema: pa.Schema, batch_rows: int) -> Iterator[tuple[pa.RecordBatch, FileSplit]]:
         for data, left in super().read(split, self._columns, batch_rows):
-            yield _pickled(data.cast(self._columns).to_pylist(maps_as_pydicts="strict")), left
+            rows = data.cast(self._columns).to_struct_array()
+            yield _pickled([_with_dicts(row, rows.type) for row in rows.to_pylist()]), left
+
+
+def _with_dicts(value: Any, kind: pa.DataType) -> Any:
+    """A value of PyArrow's with dicts for its maps, which are lists of pairs otherwise."""
+    if value is None:
+        return None
+    if pa.types.is_map(kind):
+        return {key: _with_dicts(each, kind.item_type) for key, each in value}
+    if pa.types.is_list(kind):
+        return [_with_dicts(each, kind.value_type) for each in value]
+    if pa.types.is_struct(kind):
+        return {field.name: _with_dicts(value[field.name], field.type) for field in kind}
+    return value
 
 
 def encoded(schema: AvroSchema, batch: Batch, operator: str) -> Batch:
