@@ -15,8 +15,8 @@ import pyarrow.csv as pa_csv
 
 from flinkray.connectors.formats.json_values import rounded_text
 from flinkray.connectors.formats.message_format import (
-    BAD_VALUES,
     MessageFormat,
+    check_bad_values,
     in_halves,
     rows_type,
     shown,
@@ -81,8 +81,7 @@ class CsvFormat(MessageFormat):
             raise ValueError("CsvFormat(element_delimiter=...) is a text that is not empty")
         self._element_delimiter = element_delimiter
         self._rounds = rounds
-        if bad_values not in BAD_VALUES:
-            raise ValueError(f"CsvFormat(bad_values=...) is {' or '.join(map(repr, BAD_VALUES))}, not {bad_values!r}")
+        check_bad_values(bad_values, "CsvFormat")
         self._bad_values = bad_values
 
     @property
@@ -169,9 +168,9 @@ class CsvFormat(MessageFormat):
         all are read as they are, or are once they are rounded."""
         with contextlib.suppress(ValueError):
             return _of_text(texts if is_text(kind) else pc.utf8_trim_whitespace(texts), kind)
-        with contextlib.suppress(ValueError):
-            rounded = [text and rounded_text(text.strip(), kind) for text in texts.to_pylist()] if self._rounds else []
-            if rounded:
+        if self._rounds:
+            with contextlib.suppress(ValueError):
+                rounded = [text and rounded_text(text.strip(), kind) for text in texts.to_pylist()]
                 return _of_text(pa.array(rounded, pa.string()), kind)
         found = [self._value(text, kind) for text in texts.to_pylist()]
         return pa.concat_arrays(found) if found else pa.array([], kind)

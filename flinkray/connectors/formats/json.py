@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 from flinkray.connectors.formats.json_lines import from_json_lines, json_objects
 from flinkray.connectors.formats.json_values import in_type, json_object, json_text
 from flinkray.connectors.formats.message_format import (
-    BAD_VALUES,
     MessageFormat,
+    check_bad_values,
     in_halves,
     rows_type,
     shown,
@@ -70,8 +70,7 @@ class JsonFormat(MessageFormat):
         self._ignore_null_fields = ignore_null_fields
         self._fail_on_missing_field = fail_on_missing_field
         self._rounds = rounds
-        if bad_values not in BAD_VALUES:
-            raise ValueError(f"JsonFormat(bad_values=...) is {' or '.join(map(repr, BAD_VALUES))}, not {bad_values!r}")
+        check_bad_values(bad_values, "JsonFormat")
         if fail_on_missing_field and bad_values == "null":
             raise ValueError("JsonFormat(fail_on_missing_field=True) and bad_values='null' exclude each other")
         self._bad_values = bad_values

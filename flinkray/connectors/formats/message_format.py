@@ -19,7 +19,7 @@ from flinkray.batches.batch import inserts
 from flinkray.errors import InvalidProgramError
 from flinkray.types.records import Kind, RecordType
 
-BAD_VALUES = ("fail", "null")
+_BAD_VALUES = ("fail", "null")
 """What may become of a value that is not of the type of its column."""
 _SHOWN_BYTES = 200
 
@@ -157,6 +157,12 @@ def first_refused(messages: Sequence[M], decode: Callable[[Sequence[M]], object]
     except ValueError as error:
         return messages[0], str(error)
     return messages[0], ""
+
+
+def check_bad_values(given: str, format_name: str) -> None:
+    """Refuses what the argument `bad_values` of a format does not take."""
+    if given not in _BAD_VALUES:
+        raise ValueError(f"{format_name}(bad_values=...) is {' or '.join(map(repr, _BAD_VALUES))}, not {given!r}")
 
 
 def in_halves(

@@ -22,7 +22,7 @@ from actors.operators.patterns.stored import add_matches, restore_matches
 from actors.operators.tables.matches.conditions import Condition
 from actors.operators.tables.matches.reads import MatchRows, Reads, plain_values
 from actors.operators.tables.ranks.sort_codes import sort_codes
-from actors.operators.tables.ranks.waiting import WaitingOperator, times_of
+from actors.operators.tables.ranks.waiting import DueRowsOperator, times_of
 from actors.protocol.elements import CheckpointOptions
 from actors.state.snapshots.snapshot import OperatorSnapshot, RestoredState
 from flinkray.batches.numpy_arrays import from_numpy
@@ -34,7 +34,7 @@ from flinkray.tables.types.arrow import to_arrow
 from flinkray.transformations.table_factories import MatchFactory
 
 
-class MatchOperator(WaitingOperator[MatchFactory]):
+class MatchOperator(DueRowsOperator[MatchFactory]):
     """Looks for matches among the rows that are due, in their order."""
 
     def __init__(self, factory: MatchFactory) -> None:

@@ -30,7 +30,7 @@ from actors.operators.tables.over.calls import (
 )
 from actors.operators.tables.over.reductions import reduced
 from actors.operators.tables.ranks.sort_codes import Codes, sort_codes
-from actors.operators.tables.ranks.waiting import WaitingOperator, times_of
+from actors.operators.tables.ranks.waiting import DueRowsOperator, times_of
 from actors.operators.tables.rows.row_store import Numbers, RowStore
 from flinkray.batches.numpy_arrays import as_numpy, from_numpy
 from flinkray.tables.plans.expressions import Column, SortKey, WindowCall
@@ -47,7 +47,7 @@ _FARTHEST = 1 << 61
 """NULL is so far below all values that no frame reaches from one to the other."""
 
 
-class OverOperator(WaitingOperator[OverFactory]):
+class OverOperator(DueRowsOperator[OverFactory]):
     """Rows are processed in the order of their time. Of the rows of a key before those that are due there are kept
 
     - what they came to, for each part of an aggregate of all rows up to the current one;

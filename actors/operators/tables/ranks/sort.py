@@ -8,12 +8,12 @@ from actors.columns.ordering import order_by
 from actors.columns.take import take
 from actors.keys.index import Ids
 from actors.operators.tables.ranks.sort_codes import sort_codes
-from actors.operators.tables.ranks.waiting import WaitingOperator
+from actors.operators.tables.ranks.waiting import DueRowsOperator
 from flinkray.batches.numpy_arrays import from_numpy
 from flinkray.transformations.table_factories import SortFactory
 
 
-class SortOperator(WaitingOperator[SortFactory]):
+class SortOperator(DueRowsOperator[SortFactory]):
     """Gives the rows that are due in their order; of rows that come as they are due, only those of a batch have one."""
 
     def __init__(self, factory: SortFactory) -> None:

@@ -35,6 +35,61 @@ def times_of(column: pa.Array) -> npt.NDArray[np.int64]:
 
 
 class WaitingOperator(TableOperator[Factory]):
+    """Keeps rows until the watermark has reached what they wait for; in batch mode, until all rows of their keys have
+    come."""
+
+    def __init__(self, factory: Factory) -> None:
+        super().__init__(factory)
+        self._waiting = RowStore(self.input_schemas[0], {TIME: Numbers(np.int64)})
+        self._watermark = int(MIN_TIMESTAMP)
+        self._earliest = int(MAX_TIMESTAMP)
+        """The earliest time at which something is due."""
+
+    @abstractmethod
+    def process_until(self, time: int) -> None:
+        """Processes what is due at this time, and takes it out of what waits."""
+
+    def on_watermark(self, timestamp: Timestamp) -> None:
+        self._watermark = max(self._watermark, timestamp)
+        if self.context.is_batch:
+            if timestamp == MAX_TIMESTAMP:
+                self.end_keys()
+        else:
+            if self._earliest <= timestamp:
+                self.process_until(timestamp)
+            self.advance(timestamp)
+        super().on_watermark(timestamp)
+
+    def advance(self, time: int) -> None:
+        """All rows up to this time have been processed."""
+
+    def end_keys(self) -> None:
+        if self.context.is_batch:
+            self.process_until(int(MAX_TIMESTAMP))
+            self.advance(int(MAX_TIMESTAMP))
+
+    @property
+    def stores(self) -> Mapping[str, RowStore]:
+        """All rows that are kept by key, by their name in snapshots."""
+        return {_WAITING: self._waiting}
+
+    def snapshot_state(self, checkpoint_id: int, options: CheckpointOptions) -> OperatorSnapshot | None:
+        snapshot = super().snapshot_state(checkpoint_id, options)
+        if self._watermark > MIN_TIMESTAMP:
+            snapshot = snapshot or OperatorSnapshot()
+            snapshot.add_list(_WATERMARK, [self._watermark], ListMode.UNION)
+        return snapshot
+
+    def initialize_state(self, restored: RestoredState | None) -> None:
+        super().initialize_state(restored)
+        if restored is not None:
+            # What was late stays late; subtasks had the watermarks of their inputs, of which the lowest holds for all.
+            self._watermark = min(restored.items(_WATERMARK), default=int(MIN_TIMESTAMP))
+        times = self._waiting.numbers(TIME)[: len(self._waiting)]
+        self._earliest = int(times.min(initial=int(MAX_TIMESTAMP)))
+
+
+class DueRowsOperator(WaitingOperator[Factory]):
     """Takes inserts, and has them processed when the watermark has reached their time: those of one time at once. Rows
     whose time it had reached before they came are dropped, and counted.
 
@@ -47,9 +102,6 @@ class WaitingOperator(TableOperator[Factory]):
     def __init__(self, factory: Factory, time: int | None) -> None:
         super().__init__(factory)
         self._time = time
-        self._waiting = RowStore(self.input_schemas[0], {TIME: Numbers(np.int64)})
-        self._watermark = int(MIN_TIMESTAMP)
-        self._earliest = int(MAX_TIMESTAMP)
 
     @abstractmethod
     def process_due(self, keys: Ids, rows: pa.RecordBatch) -> None:
@@ -72,26 +124,7 @@ class WaitingOperator(TableOperator[Factory]):
             self._waiting.add(keys, rows, time=times)
             self._earliest = min(self._earliest, int(times.min()))
 
-    def on_watermark(self, timestamp: Timestamp) -> None:
-        self._watermark = max(self._watermark, timestamp)
-        if self.context.is_batch:
-            if timestamp == MAX_TIMESTAMP:
-                self.end_keys()
-        else:
-            if self._earliest <= timestamp:
-                self._process_until(timestamp)
-            self.advance(timestamp)
-        super().on_watermark(timestamp)
-
-    def advance(self, time: int) -> None:
-        """All rows up to this time have been processed."""
-
-    def end_keys(self) -> None:
-        if self.context.is_batch:
-            self._process_until(int(MAX_TIMESTAMP))
-            self.advance(int(MAX_TIMESTAMP))
-
-    def _process_until(self, time: int) -> None:
+    def process_until(self, time: int) -> None:
         slots = self._waiting.live_slots()
         times = self._waiting.numbers(TIME)[slots]
         is_due = times <= time
@@ -101,23 +134,3 @@ class WaitingOperator(TableOperator[Factory]):
             self._waiting.remove(due)
             self.process_due(self._waiting.keys_of(due), self._waiting.take(due))
             self.forget_unused()
-
-    @property
-    def stores(self) -> Mapping[str, RowStore]:
-        """All rows that are kept by key, by their name in snapshots."""
-        return {_WAITING: self._waiting}
-
-    def snapshot_state(self, checkpoint_id: int, options: CheckpointOptions) -> OperatorSnapshot | None:
-        snapshot = super().snapshot_state(checkpoint_id, options)
-        if self._watermark > MIN_TIMESTAMP:
-            snapshot = snapshot or OperatorSnapshot()
-            snapshot.add_list(_WATERMARK, [self._watermark], ListMode.UNION)
-        return snapshot
-
-    def initialize_state(self, restored: RestoredState | None) -> None:
-        super().initialize_state(restored)
-        if restored is not None:
-            # What was late stays late; subtasks had the watermarks of their inputs, of which the lowest holds for all.
-            self._watermark = min(restored.items(_WATERMARK), default=int(MIN_TIMESTAMP))
-        times = self._waiting.numbers(TIME)[: len(self._waiting)]
-        self._earliest = int(times.min(initial=int(MAX_TIMESTAMP)))

@@ -26,9 +26,6 @@ class SessionOperator(WaitingOperator[SessionFactory]):
     with it, has ended.
     """
 
-    def __init__(self, factory: SessionFactory) -> None:
-        super().__init__(factory, factory.time)
-
     def process_rows(self, rows: pa.RecordBatch, keys: Ids, kinds: Kinds | None, input_index: int) -> None:
         times = times_of(rows.column(self.factory.time))
         is_late = times + self.factory.gap_ms <= self._watermark + 1
@@ -43,10 +40,7 @@ class SessionOperator(WaitingOperator[SessionFactory]):
             self._waiting.add(keys, rows, time=times)
             self._earliest = min(self._earliest, int(times.min()) + self.factory.gap_ms - 1)
 
-    def process_due(self, keys: Ids, rows: pa.RecordBatch) -> None:
-        raise NotImplementedError  # rows are due by their sessions
-
-    def _process_until(self, time: int) -> None:
+    def process_until(self, time: int) -> None:
         slots = self._waiting.live_slots()
         starts, ends = self._sessions(self._waiting.keys_of(slots), self._waiting.numbers(TIME)[slots])
         is_due = ends - 1 <= time
