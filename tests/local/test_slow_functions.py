@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 from flinkray import (
     DataGenSource,
     DataStream,
     DiscardSink,
+    JobClient,
     SequenceField,
     StreamExecutionEnvironment,
     WatermarkStrategy,
@@ -88,30 +88,41 @@ PROGRAMS = [
 ]
 
 
-@pytest.mark.parametrize("program", PROGRAMS)
-def test_checkpoints_complete_while_rows_take_long(program: Any) -> None:
-    env = StreamExecutionEnvironment.get_execution_environment({"execution.target": "local"}).set_parallelism(2)
-    env.enable_checkpointing("500 ms")
-    source = DataGenSource({"n": SequenceField()})
-    program(env.from_source(source, WatermarkStrategy.no_watermarks(), "rows")).sink_to(DiscardSink())
-    client = env.execute_async()
+def started(programs: Iterable[Any], options: dict[str, str]) -> Iterator[tuple[str, JobClient]]:
+    """Each as a job; they wait for most of their time, so all run at once."""
+    for program in programs:
+        env = StreamExecutionEnvironment.get_execution_environment({"execution.target": "local", **options})
+        env.set_parallelism(2)
+        rows = env.from_source(DataGenSource({"n": SequenceField()}), WatermarkStrategy.no_watermarks(), "rows")
+        program(rows).sink_to(DiscardSink())
+        yield program.__name__, env.execute_async(program.__name__)
+
+
+def test_checkpoints_complete_while_rows_take_long() -> None:
+    clients: dict[str, JobClient] = {}
     try:
-        overview = eventually(client.checkpoints, lambda seen: seen.counts.completed >= 2, deadline_s=60)
-        took = [each.duration_ms for each in overview.history if each.duration_ms is not None]
-        assert max(took) <= LONGEST_MS, took
+        clients.update(started(PROGRAMS, {"execution.checkpointing.interval": "500 ms"}))
+        for name, client in clients.items():
+            overview = eventually(client.checkpoints, lambda seen: seen.counts.completed >= 2, deadline_s=60)
+            took = [each.duration_ms for each in overview.history if each.duration_ms is not None]
+            assert max(took) <= LONGEST_MS, (name, took)
     finally:
+        ended(clients.values())
+
+
+def test_a_job_whose_calls_take_long_is_stopped_with_a_savepoint_in_seconds(tmp_path: Path) -> None:
+    clients: dict[str, JobClient] = {}
+    try:
+        clients.update(started([of_ordered_calls, of_calls], {}))
+        for name, client in clients.items():
+            eventually(client.progress, lambda seen: seen.records_out >= 100, deadline_s=60)
+            assert client.stop_with_savepoint(str(tmp_path / name), timeout=LONGEST_MS / 1_000)
+    finally:
+        ended(clients.values())
+
+
+def ended(clients: Iterable[JobClient]) -> None:
+    for client in clients:
         client.cancel()
-        client.close()
-
-
-@pytest.mark.parametrize("program", [of_ordered_calls, of_calls])
-def test_a_job_whose_calls_take_long_is_stopped_with_a_savepoint_in_seconds(program: Any, tmp_path: Path) -> None:
-    env = StreamExecutionEnvironment.get_execution_environment({"execution.target": "local"}).set_parallelism(2)
-    source = DataGenSource({"n": SequenceField()})
-    program(env.from_source(source, WatermarkStrategy.no_watermarks(), "rows")).sink_to(DiscardSink())
-    client = env.execute_async()
-    try:
-        eventually(client.progress, lambda seen: seen.records_out >= 100, deadline_s=60)
-        assert client.stop_with_savepoint(str(tmp_path), timeout=LONGEST_MS / 1_000)
-    finally:
+    for client in clients:
         client.close()

@@ -6,17 +6,17 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 from flinkray import (
     DataGenSource,
     DataStream,
     DiscardSink,
     FileSink,
+    JobClient,
     JobStatus,
     KeyedProcessFunction,
     ProcessWindowFunction,
@@ -92,44 +92,59 @@ def environment(options: dict[str, Any]) -> StreamExecutionEnvironment:
 PROGRAMS = [timers, timers_of_the_clock, windows, folding_windows]
 
 
-@pytest.mark.parametrize("program", PROGRAMS)
-def test_checkpoints_complete_and_the_job_is_cancelled_while_functions_are_called(program: Any) -> None:
-    env = environment({"execution.checkpointing.unaligned.enabled": True})
-    program(numbers(env, None)).sink_to(DiscardSink())
-    client = env.execute_async()
-    try:
-        # Some have fired, and there are many more by then.
-        before = eventually(client.checkpoints, lambda seen: seen.counts.completed >= 1, deadline_s=60).counts.completed
-        overview = eventually(client.checkpoints, lambda seen: seen.counts.completed >= before + 4, deadline_s=60)
-        took = [each.duration_ms for each in overview.history if each.duration_ms is not None]
-        assert max(took) <= LONGEST_MS, took
-        begun = time.monotonic()
-        client.cancel()
-        eventually(client.status, lambda status: status is JobStatus.CANCELED, 60)
-        assert time.monotonic() - begun < LONGEST_MS / 1_000
-    finally:
-        client.close()
+def at_once(check: Callable[[Any], None], programs: Sequence[Any]) -> None:
+    """Their jobs wait for most of their time."""
+    with ThreadPoolExecutor(len(programs)) as pool:
+        for checked in [pool.submit(check, program) for program in programs]:
+            checked.result()
 
 
-@pytest.mark.parametrize("program", [timers, windows, folding_windows])
-def test_an_aligned_barrier_behind_the_watermark_comes_between_too(program: Any, tmp_path: Path) -> None:
+def test_checkpoints_complete_and_the_job_is_cancelled_while_functions_are_called() -> None:
+    def check(program: Any) -> None:
+        env = environment({"execution.checkpointing.unaligned.enabled": True})
+        program(numbers(env, None)).sink_to(DiscardSink())
+        client = env.execute_async(program.__name__)
+        try:
+            # Some have fired, and there are many more by then.
+            before = eventually(client.checkpoints, lambda seen: seen.counts.completed >= 1, deadline_s=60).counts
+            enough = before.completed + 4
+            overview = eventually(client.checkpoints, lambda seen: seen.counts.completed >= enough, deadline_s=60)
+            took = [each.duration_ms for each in overview.history if each.duration_ms is not None]
+            assert max(took) <= LONGEST_MS, (program.__name__, took)
+            begun = time.monotonic()
+            client.cancel()
+            eventually(client.status, lambda status: status is JobStatus.CANCELED, 60)
+            assert time.monotonic() - begun < LONGEST_MS / 1_000, program.__name__
+        finally:
+            client.close()
+
+    at_once(check, PROGRAMS)
+
+
+def test_an_aligned_barrier_behind_the_watermark_comes_between_too(tmp_path: Path) -> None:
     """At the end of all rows there are none between the watermark and the barrier. What has not fired in the savepoint
     fires in the job that goes on from it, and nothing twice."""
-    env = environment({})
-    program(numbers(env, KEYS)).uid("functions").sink_to(FileSink(tmp_path / "rows")).uid("files")
-    client = env.execute_async()
-    try:
-        eventually(client.progress, lambda seen: seen.records_out >= 20, deadline_s=60)
-        saved = client.stop_with_savepoint(str(tmp_path / "saved"), timeout=60)
-    finally:
-        client.close()
-    first = committed(tmp_path / "rows")
-    assert 0 < len(first) < KEYS
-    env = environment({"execution.state-recovery.path": saved})
-    program(numbers(env, KEYS)).uid("functions").sink_to(FileSink(tmp_path / "rows")).uid("files")
-    client = env.execute_async()
-    try:
-        client.result(timeout=60)
-    finally:
-        client.close()
-    assert committed(tmp_path / "rows") == Counter((n,) for n in range(KEYS))
+
+    def started(options: dict[str, Any], program: Any) -> JobClient:
+        env = environment(options)
+        rows = FileSink(tmp_path / program.__name__)
+        program(numbers(env, KEYS)).uid("functions").sink_to(rows).uid("files")
+        return env.execute_async(program.__name__)
+
+    def check(program: Any) -> None:
+        client = started({}, program)
+        try:
+            eventually(client.progress, lambda seen: seen.records_out >= 20, deadline_s=60)
+            saved = client.stop_with_savepoint(str(tmp_path / "saved"), timeout=60)
+        finally:
+            client.close()
+        first = committed(tmp_path / program.__name__)
+        assert 0 < len(first) < KEYS, program.__name__
+        client = started({"execution.state-recovery.path": saved}, program)
+        try:
+            client.result(timeout=60)
+        finally:
+            client.close()
+        assert committed(tmp_path / program.__name__) == Counter((n,) for n in range(KEYS))
+
+    at_once(check, [timers, windows, folding_windows])
