@@ -88,6 +88,10 @@ def running(server: str) -> Iterator[Any]:
         from examples.servers.postgres import PostgresServer
 
         started = PostgresServer.running()
+    elif server == "nats":
+        from tests.support.servers.nats import nats_server
+
+        started = nats_server()
     else:
         from tests.support.servers.redis import redis_server
 

@@ -27,7 +27,7 @@ def messages(rows: int) -> list[bytes]:
 
 
 @functools.cache
-def _texts(rows: int) -> pa.Table:
+def texts(rows: int) -> pa.Table:
     return pa.table({"value": pa.array(messages(rows), pa.binary()).cast(pa.string())})
 
 
@@ -90,7 +90,7 @@ class KafkaWrite(KafkaWay):
 
     @staticmethod
     def make(rows: int) -> None:
-        _texts(rows)
+        texts(rows)
 
     @staticmethod
     def client(address: str, place: str, rows: int) -> None:
@@ -98,4 +98,4 @@ class KafkaWrite(KafkaWay):
 
     @staticmethod
     def flinkray(address: str, place: str, rows: int) -> None:
-        write(_texts(rows), KafkaSink(address, place, RawFormat()))
+        write(texts(rows), KafkaSink(address, place, RawFormat()))

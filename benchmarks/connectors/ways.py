@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from benchmarks.connectors.kafka import KafkaRead, KafkaWrite
+from benchmarks.connectors.nats import NatsRead, NatsWrite
 from benchmarks.connectors.postgres import PostgresAppend, PostgresChanges, PostgresRead, PostgresUpsert
 from benchmarks.connectors.redis import RedisRead, RedisWrite
 from benchmarks.connectors.way import Way
@@ -18,5 +19,7 @@ WAYS: dict[str, type[Way]] = {
         PostgresChanges,
         RedisRead,
         RedisWrite,
+        NatsRead,
+        NatsWrite,
     )
 }

@@ -40,12 +40,15 @@ class NatsTestServer(ServerProcess):
     def url(self) -> str:
         return f"nats://{self._login}127.0.0.1:{self.port}"
 
-    def create_stream(self, **config: Any) -> str:
-        """A new stream of a name of its own, with all subjects that begin with it."""
-        name = f"s{uuid.uuid4().hex[:8]}"
+    def create_stream(self, name: str = "", **config: Any) -> str:
+        """A new stream, of a name of its own where none is given, with all subjects that begin with it."""
+        name = name or f"s{uuid.uuid4().hex[:8]}"
         config = {"name": name, "subjects": [f"{name}.>"], "allow_atomic": True, "allow_msg_ttl": True, **config}
         self.connection.run(lambda client: ask(client, f"STREAM.CREATE.{name}", **config))
         return name
+
+    def delete_stream(self, name: str) -> None:
+        self.connection.run(lambda client: ask(client, f"STREAM.DELETE.{name}"))
 
     def write(self, subject: str, payloads: Iterable[bytes], **headers: str) -> None:
         async def publish(client: Any) -> None:
