@@ -348,7 +348,7 @@ class ExactlyOnceJob:
         if sink == "file":
             return FileSink("files", filesystem=self.storage.filesystem())
         if sink == "small files":
-            has_keys = self.kind != "join"
+            has_keys = self.kind in ("stateless", "running", "tumbling", "sliding")  # others have no such column
             return FileSink(
                 "compacted",
                 filesystem=self.storage.filesystem(),
