@@ -51,6 +51,7 @@ _HINTS = {
 }
 """What errors mean, by the names that the client has for their codes."""
 _AWAY = ("_ALL_BROKERS_DOWN", "_TRANSPORT")
+_SILENT = ("_TIMED_OUT", "_MSG_TIMED_OUT")
 _SETTLING = (
     *("NOT_LEADER_FOR_PARTITION", "LEADER_NOT_AVAILABLE", "UNKNOWN_TOPIC_OR_PART", "FENCED_LEADER_EPOCH"),
     *("UNKNOWN_LEADER_EPOCH", "OFFSET_NOT_AVAILABLE", "REPLICA_NOT_AVAILABLE", "NETWORK_EXCEPTION"),
@@ -62,6 +63,9 @@ _SETTLING = (
 Java's client asks again after."""
 _TELLING = ("_AUTHENTICATION", "SASL_AUTHENTICATION_FAILED", "_SSL", "_RESOLVE")
 """What a client says of its connections only, while a question just gets no answer."""
+_REFUSED = ("_AUTHENTICATION", "SASL_AUTHENTICATION_FAILED")
+"""Those of them that are so the next time, too. Of encrypted connections the client says the same where a broker that
+stops has closed one."""
 
 
 def confluent_kafka() -> Any:
@@ -83,6 +87,10 @@ def checked_client_options(options: Mapping[str, Any]) -> dict[str, Any]:
 
 class KafkaError(ConnectorError):
     """The brokers cannot be asked or do not know what they are asked for; says which, and the way out."""
+
+
+class KafkaAwayError(KafkaError):
+    """The brokers do not answer, or are not ready yet: what is asked for may succeed later, as it stands."""
 
 
 def made(kind: str, options: Mapping[str, Any], **arguments: Any) -> Any:
@@ -124,14 +132,14 @@ class Brokers:
 
     def explained(self, error: Any) -> str:
         """An error of the client, or why it came; with what can be done about it."""
-        if error.name() not in (*_AWAY, "_TIMED_OUT", "_MSG_TIMED_OUT"):
+        if error.name() not in (*_AWAY, *_SILENT):
             return explained(error, self._servers)
         text = explained(self._telling or error, self._servers)
         is_said = self._telling is not None or error.name() in _AWAY
         return text if is_said or not self.are_away else f"{text} No broker answers at {self._servers}"
 
     def refuse(self, error: BaseException, what: str) -> NoReturn:
-        """Raises the KafkaError for what a call of a client raised.
+        """Raises the KafkaError for what a call of a client raised, a KafkaAwayError where that may pass.
 
         After an error that ends a client for good, its callbacks run while that is raised, and raise SystemErrors of
         their own: the first of such a chain is what is wrong.
@@ -140,8 +148,14 @@ class Brokers:
         first = error
         while not isinstance(first, package.KafkaException) and first.__cause__ is not None:
             first = first.__cause__
-        reason = self.explained(first.args[0]) if isinstance(first, package.KafkaException) else str(error)
-        raise KafkaError(f"{what}: {reason}") from error
+        if not isinstance(first, package.KafkaException):
+            raise KafkaError(f"{what}: {error}") from error
+        raise self.kind_of(first.args[0])(f"{what}: {self.explained(first.args[0])}") from error
+
+    def kind_of(self, error: Any) -> type[KafkaError]:
+        """What to raise for an error of the client, or for why it came."""
+        is_refused = self._telling is not None and self._telling.name() in _REFUSED
+        return KafkaError if is_refused else kind_of(error)
 
 
 def is_transient(error: Any) -> bool:
@@ -149,11 +163,16 @@ def is_transient(error: Any) -> bool:
     return error.retriable() or error.name() in (*_AWAY, *_SETTLING)
 
 
+def kind_of(error: Any) -> type[KafkaError]:
+    """What to raise for an error of the client."""
+    return KafkaAwayError if is_transient(error) or error.name() in _SILENT else KafkaError
+
+
 def asked(question: Callable[[], Any], what: str, servers: str) -> Any:
     """The answer of brokers, for which partitions that get a leader are waited for as long as for brokers.
 
     Raises:
-        KafkaError: there is none; `what` says what was asked for.
+        KafkaError: there is none; `what` says what was asked for. A KafkaAwayError where there may be one later.
     """
     until = time.monotonic() + TIMEOUT_S
     while True:
@@ -161,7 +180,8 @@ def asked(question: Callable[[], Any], what: str, servers: str) -> Any:
             return question()
         except confluent_kafka().KafkaException as error:
             if not is_transient(error.args[0]) or time.monotonic() >= until:
-                raise KafkaError(f"cannot ask for {what}: {explained(error.args[0], servers)}") from error
+                reason = explained(error.args[0], servers)
+                raise kind_of(error.args[0])(f"cannot ask for {what}: {reason}") from error
             threading.Event().wait(AGAIN_S)
 
 

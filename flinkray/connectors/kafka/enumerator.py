@@ -18,11 +18,13 @@ from flinkray.connectors.kafka.clients import (
     AGAIN_S,
     TIMEOUT_S,
     Brokers,
+    KafkaAwayError,
     KafkaError,
     confluent_kafka,
     explained,
     is_missing,
     is_transient,
+    kind_of,
 )
 from flinkray.connectors.kafka.offsets import KafkaOffsets, Partition
 from flinkray.connectors.kafka.settings import KafkaSourceSettings
@@ -120,10 +122,11 @@ class KafkaEnumerator(SplitEnumerator):
             self._context.call_later(interval if at_most_ms is None else min(interval, at_most_ms), self._on_time)
 
     def _on_time(self) -> None:
-        """Looks for new partitions. Brokers may be away meanwhile, for as long as readers wait for them."""
+        """Looks for new partitions. Brokers may be away meanwhile, for as long as readers wait for them; what they refuse
+        they would refuse again."""
         try:
             self._discover(is_first=False)
-        except KafkaError as error:
+        except KafkaAwayError as error:
             if not self._patience.asks_again():
                 raise
             log.warning("cannot look for new partitions, which is tried again: %s", error)
@@ -150,7 +153,7 @@ class KafkaEnumerator(SplitEnumerator):
         """The partitions of the topics that are asked for. Those that brokers have just made are waited for.
 
         Raises:
-            KafkaError: the brokers do not answer, or a topic is not there.
+            KafkaError: a topic is not there, or not for the user; a KafkaAwayError: the brokers do not answer.
         """
         began = time.monotonic()
         while True:
@@ -174,10 +177,12 @@ class KafkaEnumerator(SplitEnumerator):
     def _listed(self) -> Mapping[str, Any]:
         """What the brokers say of all topics."""
         try:
-            return self._consumer.list_topics(timeout=TIMEOUT_S).topics  # type: ignore[no-any-return]
+            listed: Mapping[str, Any] = self._consumer.list_topics(timeout=TIMEOUT_S).topics
         except confluent_kafka().KafkaException as error:
             self._consumer.poll(0)  # has the client tell what it says of connections
             self._brokers.refuse(error, f"cannot ask for the topics of {self._settings.servers}")
+        self._brokers.answered()
+        return listed
 
     def _names(self, listed: Mapping[str, Any]) -> Sequence[str]:
         topics = self._settings.topics
@@ -194,7 +199,7 @@ class KafkaEnumerator(SplitEnumerator):
     def _refuse_topic(self, name: str, error: Any, listed: Mapping[str, Any]) -> NoReturn:
         servers = self._settings.servers
         if error is not None:
-            raise KafkaError(f"topic {name!r} cannot be read at {servers}: {explained(error, servers)}")
+            raise kind_of(error)(f"topic {name!r} cannot be read at {servers}: {explained(error, servers)}")
         raise KafkaError(
             f"topic {name!r} is not there, or may not be read, at {servers}. Topics: "
             f"{', '.join(sorted(each for each in listed if not each.startswith('__'))[:20]) or 'none'}"

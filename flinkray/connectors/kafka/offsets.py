@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from flinkray.connectors.kafka.clients import TIMEOUT_S, KafkaError, asked, confluent_kafka
+from flinkray.connectors.kafka.clients import TIMEOUT_S, KafkaAwayError, KafkaError, asked, confluent_kafka
 from flinkray.errors import InvalidProgramError
 
 Partition = tuple[str, int]
@@ -116,7 +116,7 @@ def _ends(consumer: Any, partitions: Sequence[Partition], servers: str, is_high:
             servers,
         )
         if bounds is None:
-            raise KafkaError(
+            raise KafkaAwayError(
                 f"the brokers at {servers} did not tell the offsets of {partition} within {TIMEOUT_S:.0f} s"
             )
         ends[partition] = bounds[1] if is_high else bounds[0]

@@ -206,6 +206,8 @@ class KafkaFetcher(SplitFetcher[KafkaSplit]):
         error = listed[without[0].topic].error
         reason = "no broker leads the partition" if error is None else self._brokers.explained(error)
         problem = f"{self._where}: cannot read {few(map(_place, without))}: {reason}"
+        if error is not None and self._brokers.kind_of(error) is KafkaError:
+            raise KafkaError(problem)
         if not self._patience_with_leaders.asks_again():
             raise KafkaError(f"{problem}, looked at again for {AWAY_S:.0f} s; start the broker that has its messages")
         log.warning("%s; trying again", problem)
@@ -217,6 +219,8 @@ class KafkaFetcher(SplitFetcher[KafkaSplit]):
     def _go_on_or_refuse(self, error: Any) -> None:
         places = few(map(_place, self._splits.values()))
         reason = self._brokers.explained(error)
+        if self._brokers.kind_of(error) is KafkaError:
+            raise KafkaError(f"{self._where}: cannot read {places}: {reason}")
         if not self._patience.asks_again():
             raise KafkaError(f"{self._where}: cannot read {places}, asked again for {AWAY_S:.0f} s: {reason}")
         log.warning("%s: cannot read %s: %s; trying again", self._where, places, reason)

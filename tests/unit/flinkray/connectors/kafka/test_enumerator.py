@@ -18,6 +18,7 @@ from flinkray.connectors.kafka.clients import KafkaError
 from flinkray.connectors.kafka.enumerator import KafkaEnumerator, KafkaSplit
 
 LEADER_NOT_AVAILABLE, UNKNOWN_TOPIC, NOT_ALLOWED = 5, 3, 29
+AUTHENTICATION = confluent_kafka.KafkaError._AUTHENTICATION
 
 
 class Brokers:
@@ -25,11 +26,18 @@ class Brokers:
 
     Args:
         first: what is answered before that to the question for topics: the code of the topic's error, None where the
-            topic is not listed, "away" where nobody answers.
+            topic is not listed, "away" where nobody answers, "refused" where it is as if nobody did, since user or
+            password are wrong.
     """
 
     def __init__(self, *first: int | str | None) -> None:
         self.first = list(first)
+        self.note: Any = None
+        self.telling: Any = None
+
+    def with_callback(self, note: Any) -> Brokers:
+        self.note = note
+        return self
 
     def list_topics(self, **_: Any) -> Any:
         found = SimpleNamespace(error=None, partitions={0: None, 1: None})
@@ -37,12 +45,15 @@ class Brokers:
             said = self.first.pop(0)
             if said is None:
                 return SimpleNamespace(topics={})
-            if said == "away":
+            if isinstance(said, str):
+                self.telling = AUTHENTICATION if said == "refused" else None
                 raise confluent_kafka.KafkaException(confluent_kafka.KafkaError(confluent_kafka.KafkaError._TRANSPORT))
             found = SimpleNamespace(error=confluent_kafka.KafkaError(said), partitions={})
         return SimpleNamespace(topics={"orders": found})
 
-    def poll(self, _: float) -> None: ...
+    def poll(self, _: float) -> None:
+        if self.telling is not None:
+            self.note(confluent_kafka.KafkaError(self.telling))
 
     def get_watermark_offsets(self, *_: Any, **__: Any) -> tuple[int, int]:
         return 0, 5
@@ -119,21 +130,48 @@ def test_topics_that_get_leaders_are_waited_for_and_others_are_refused_or_left_o
             partitions(said)
 
 
-def test_brokers_that_are_away_when_new_partitions_are_looked_for_are_asked_again() -> None:
-    readers: Any = Readers()
-    brokers = Brokers()
-    settings = KafkaSource("host:1", ["orders"], discovery_interval="1 min")._settings
-    enumerator = KafkaEnumerator(readers, settings, None, lambda _: brokers)
-    enumerator.start()
+class Discovery:
+    """A source that has begun, and looks for new partitions."""
 
-    def look(answer: str | None, after_ms: int) -> int:
-        (_, callback) = readers.later.pop()
-        readers.now += after_ms
-        brokers.first = [answer] if answer else []
+    def __init__(self) -> None:
+        self.readers: Any = Readers()
+        self.brokers = Brokers()
+        settings = KafkaSource("host:1", ["orders"], discovery_interval="1 min")._settings
+        KafkaEnumerator(self.readers, settings, None, self.brokers.with_callback).start()
+
+    def look(self, answer: int | str | None, after_ms: int = 1_000) -> int:
+        """When it looks again."""
+        (_, callback) = self.readers.later.pop()
+        self.readers.now += after_ms
+        self.brokers.first = [answer] if answer else []
         callback()
-        return int(readers.later[-1][0])
+        return int(self.readers.later[-1][0])
 
-    answers = ("away", "away", None, "away")
-    assert [look(each, 1_000) for each in answers] == [10_000, 10_000, 60_000, 10_000]
+
+def test_brokers_that_are_away_when_new_partitions_are_looked_for_are_asked_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "TIMEOUT_S", 0.0)
+    discovery = Discovery()
+    answers = ("away", LEADER_NOT_AVAILABLE, None, "away")
+    assert [discovery.look(each) for each in answers] == [10_000, 10_000, 60_000, 10_000]
     with pytest.raises(KafkaError, match="cannot ask for the topics of host:1"):
-        look("away", int(AWAY_S * 1_000))
+        discovery.look("away", int(AWAY_S * 1_000))
+
+
+@pytest.mark.parametrize(
+    ("answer", "sentence"),
+    [
+        (NOT_ALLOWED, "topic 'orders' cannot be read at host:1: .*the user may not use the topic"),
+        (UNKNOWN_TOPIC, "topic 'orders' is not there, or may not be read, at host:1"),
+        ("refused", "cannot ask for the topics of host:1: .*the brokers refuse user or password"),
+    ],
+)
+def test_what_brokers_refuse_when_new_partitions_are_looked_for_fails_at_once(
+    monkeypatch: pytest.MonkeyPatch, answer: int | str, sentence: str
+) -> None:
+    monkeypatch.setattr(module, "_APPEARS_S", 0.0)
+    discovery = Discovery()
+    assert discovery.look("away") == 10_000
+    with pytest.raises(KafkaError, match=sentence):
+        discovery.look(answer)

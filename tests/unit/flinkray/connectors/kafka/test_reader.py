@@ -69,6 +69,10 @@ def test_a_partition_that_no_broker_leads_is_waited_for_and_then_an_error(monkey
     consumer.error = confluent_kafka.KafkaError(5)  # of the topic, which then has no partitions
     with pytest.raises(FlinkrayError, match=r"at offset 3, partition 1 .* at offset 7: .*LEADER_NOT_AVAILABLE"):
         look(1)
+    consumer.error = confluent_kafka.KafkaError(29)
+    now[0] = -1_000_000  # as if nothing had failed yet: what is refused is not waited for
+    with pytest.raises(FlinkrayError, match=r"the user may not use the topic"):
+        look(0)
 
 
 def message(offset: int, error: int | None = None) -> Any:
