@@ -24,6 +24,7 @@ from flinkray.transformations.operator_factories import (
     TimestampsAndWatermarksFactory,
     WhereFactory,
 )
+from flinkray.transformations.table_factories import NormalizeFactory
 from flinkray.transformations.table_window_factories import LocalTimeFactory, WatermarkAssignerFactory
 from flinkray.transformations.transformation import (
     PartitionTransformation,
@@ -69,11 +70,16 @@ def _made_by_split(rows: Transformation, factory: WatermarkAssignerFactory) -> b
     it makes none, or they cannot be made of its columns alone."""
     watermark = factory.watermark
     columns = factory.columns
-    while isinstance(rows, PhysicalTransformation) and isinstance(rows.factory, CalcFactory):
-        if rows.factory.predicate is not None:
-            return False
-        computed = [expression for _, expression in rows.factory.projections]
-        watermark, columns, rows = with_columns(watermark, computed.__getitem__), rows.factory.columns, rows.inputs[0]
+    while isinstance(rows, PartitionTransformation) or (
+        isinstance(rows, PhysicalTransformation) and isinstance(rows.factory, CalcFactory | NormalizeFactory)
+    ):
+        # Behind an exchange by key, as before what makes whole changelogs, rows of other splits would be late.
+        if isinstance(rows, PhysicalTransformation) and isinstance(rows.factory, CalcFactory):
+            if rows.factory.predicate is not None:
+                return False
+            computed = [expression for _, expression in rows.factory.projections]
+            watermark, columns = with_columns(watermark, computed.__getitem__), rows.factory.columns
+        rows = rows.inputs[0]
     if not isinstance(rows, PhysicalTransformation) or not isinstance(rows.factory, SourceFactory):
         return False
     # A source that no table's connector has made says nothing of what it computes; others may read it, too.

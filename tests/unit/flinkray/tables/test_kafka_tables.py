@@ -186,6 +186,20 @@ def test_the_source_makes_the_watermark_of_each_partition_also_of_computed_colum
     assert in_batch.watermark is None, "in batch mode there is none but the last"
 
 
+def test_the_source_makes_the_watermark_of_each_partition_also_before_changes_are_made_whole() -> None:
+    tables = Tables()
+    key = "PRIMARY KEY (id) NOT ENFORCED"
+    tables.table(f"id INT, a INT, t AS TO_TIMESTAMP_LTZ(a, 3), {key}, WATERMARK FOR t AS t", UPSERT)
+    names, rows = [], tables.stream("SELECT id, t FROM t")
+    while rows.inputs:
+        names.append(rows.name)
+        rows = rows.inputs[0]
+    assert {"Rowtime", "ChangelogNormalize"} <= set(names)
+    assert "WatermarkAssigner" not in names
+    made = rows.factory.watermark
+    assert {made.columns[number][0] for number in columns_of(made.watermark)} == {"a"}
+
+
 def test_queries_that_read_other_columns_of_a_table_read_it_together() -> None:
     tables = Tables()
     tables.table("a INT, b INT, c AS b + 1, ts TIMESTAMP(3), WATERMARK FOR ts AS ts - INTERVAL '1' SECOND", KAFKA)
