@@ -33,7 +33,7 @@ from actors.state.snapshots.snapshot import OperatorSnapshot, RestoredState
 from actors.user_code.errors import NO_VALUE, raise_attributed
 from flinkray.batches.normalization import LayoutNormalizer
 from flinkray.config.options import ALLOW_UNALIGNED_SPLITS
-from flinkray.connectors.source import ReaderStatus, SourceBatch, SourceProgress, SourceReader
+from flinkray.connectors.source import Boundedness, ReaderStatus, SourceBatch, SourceProgress, SourceReader
 from flinkray.errors import InvalidProgramError, operator_label
 from flinkray.transformations.operator_factories import SourceFactory
 from flinkray.types.records import MAX_TIMESTAMP, MIN_TIMESTAMP
@@ -103,7 +103,8 @@ class SourceOperator(Operator):
         self._where = subtask_label(context)
         self._chunk_sizer = ChunkSizer(context.chunk_limit)
         self._normalizer = LayoutNormalizer(self._where)
-        self._watermarks_of_splits = SplitWatermarks(self._strategy, self._where)
+        is_bounded = self._source.boundedness is Boundedness.BOUNDED
+        self._watermarks_of_splits = SplitWatermarks(self._strategy, self._where, is_bounded=is_bounded)
         self._seconds_check = SecondsCheck(self._strategy, self._where)
         self._no_split_check = NoSplitCheck(self._strategy, context.parallelism, self._where)
         context.send_to_coordinator(ReaderRegistered(context.subtask_index))

@@ -31,17 +31,19 @@ class SplitWatermarks:
 
     Idle splits are left out, finished ones are removed, and the result never goes back, whatever splits come later.
     The subtask is idle while all of its splits are, and then promises the highest watermark of them, whichever was the
-    last to turn idle (FLINK-38454). One that has no splits turns idle after the strategy's idle timeout, and one whose
-    splits have all finished when it has had none for a whole interval (FLINK-39586), so that the next may come. What
-    finished splits promised counts as that of idle ones, also where they were read within an interval (Flink forgets it
-    then, so that small files never make a window fire).
+    last to turn idle (FLINK-38454). One that has no splits turns idle after the strategy's idle timeout. Of an unbounded
+    source so does one whose splits have all finished when it has had none for a whole interval (FLINK-39586). To one of
+    a bounded source the next is on its way, however long that takes, or else the end of its input.
+    A finished split counts as far as it came together with the splits that were there then, also where it was read
+    within an interval (Flink forgets it then, so that small files never make a window fire).
     Every method gives what must be sent on, and `on_batch`'s status belongs before the batch, its watermark after it.
     """
 
-    def __init__(self, strategy: WatermarkStrategy, where: str = "") -> None:
-        """`where` names operator and subtask in errors of the user's generator."""
+    def __init__(self, strategy: WatermarkStrategy, where: str = "", *, is_bounded: bool = False) -> None:
+        """`where` names operator and subtask in errors of the user's generator, `is_bounded` says what the source is."""
         self._strategy = strategy
         self._where = where
+        self._is_bounded = is_bounded
         self._splits: dict[Hashable, WatermarkTracker] = {}
         self._active: dict[Hashable, int] = {}
         """Watermark of each split that is not idle."""
@@ -53,7 +55,7 @@ class SplitWatermarks:
         self._no_split = WatermarkTracker(strategy, where)
         self._intervals_without_split = 0
         self._finished = MIN_TIMESTAMP
-        """The highest watermark of the splits that have finished."""
+        """The highest watermark that the splits had come to together when one of them finished."""
         self._watermark = MIN_TIMESTAMP
         self._promised: list[int] = []
         """The watermarks that the subtasks of restored splits had emitted, until the first progress."""
@@ -101,14 +103,19 @@ class SplitWatermarks:
 
     def remove_split(self, split_id: Hashable) -> EventTimeProgress:
         """The split is finished: it no longer holds the watermark back."""
+        tracker = self._splits.get(split_id)
+        if tracker is None:
+            return self._combined()
+        at_end = tracker.on_end()
+        self._changed(split_id)
+        together = self._lowest_active()
+        self._finished = max(self._finished, at_end if together is None else Timestamp(together))
         self._active.pop(split_id, None)
-        tracker = self._splits.pop(split_id, None)
-        if tracker is not None:
-            self._finished = max(self._finished, tracker.on_end())
-        if tracker is not None and not self._splits:
-            self._no_split = WatermarkTracker(self._strategy, self._where)
-            return NO_PROGRESS
-        return self._combined()
+        del self._splits[split_id]
+        if self._splits:
+            return self._combined()
+        self._no_split = WatermarkTracker(self._strategy, self._where)
+        return NO_PROGRESS
 
     def on_batch(self, split_id: Hashable, batch: Batch, timestamps: pa.Array | None) -> EventTimeProgress:
         """A non-empty batch of that split passes; `timestamps` as `assign_timestamps` gave them."""
@@ -144,8 +151,8 @@ class SplitWatermarks:
     def _lowest_active(self) -> int | None:
         """The lowest watermark of the active splits; None: all are idle."""
         if not self._splits:
-            has_begun = max(self._watermark, self._finished) > MIN_TIMESTAMP
-            is_idle = self._no_split.is_idle or (has_begun and self._intervals_without_split > 1)
+            may_wait = not self._is_bounded and max(self._watermark, self._finished) > MIN_TIMESTAMP
+            is_idle = self._no_split.is_idle or (may_wait and self._intervals_without_split > 1)
             return None if is_idle else self._no_split.watermark
         active, ascending = self._active, self._ascending
         if len(ascending) > 2 * len(active) + _FEW:

@@ -410,6 +410,26 @@ def test_splits_that_are_read_within_an_interval_make_a_watermark_all_the_same()
     splits.check()
 
 
+def test_a_finished_split_counts_as_far_as_it_came_together_with_those_beside_it() -> None:
+    splits = SplitWatermarks(MONOTONOUS)
+    for name, time in (("a", 100), ("b", 50)):
+        splits.add_split(name)
+        splits.on_batch(name, *rows(time))
+    assert splits.remove_split("a").watermark is None, "b has made none so far"
+    splits.remove_split("b")
+    splits.on_periodic(200)
+    assert splits.on_periodic(400) == EventTimeProgress(Timestamp(49), True)
+    splits.check()
+
+
+def test_a_subtask_of_a_bounded_source_waits_for_its_next_split_however_long_that_takes() -> None:
+    splits = SplitWatermarks(MONOTONOUS, is_bounded=True)
+    splits.add_split("a")
+    splits.on_batch("a", *rows(100))
+    splits.remove_split("a")
+    assert [splits.on_periodic(now) for now in (200, 400, 10**9)] == [EventTimeProgress(None, None)] * 3
+
+
 def test_no_idleness_of_no_time_is_taken() -> None:
     with pytest.raises(ValueError, match="idle_timeout of a watermark strategy must be positive, got 0"):
         MONOTONOUS.with_idleness(0)
@@ -455,7 +475,9 @@ def test_the_watermark_is_the_lowest_of_the_active_splits_and_the_highest_when_a
                 splits.add_split(split)
                 known.setdefault(split, MIN_TIMESTAMP)
             case "remove":
-                finished = max(finished, splits.split_watermark(split) if split in known else finished)
+                if split in known:
+                    together = min((each for each in known.values() if each is not None), default=None)
+                    finished = max(finished, splits.split_watermark(split) if together is None else Timestamp(together))
                 splits.remove_split(split)
                 known.pop(split, None)
             case "watermark" if split in known:
