@@ -190,6 +190,36 @@ def test_groups_by_windows_of_rows_that_may_come_after_them_or_have_none_are_upd
         assert +found == counted(oracle.execute(sql.format_map({each: each for each in WINDOWS})).fetchall()), sql
 
 
+CHANGES = (
+    ("+I", "a", 1, 0), ("+I", "a", 2, 5), ("+I", "b", 10, 5), ("+I", "a", 4, 12), ("-D", "a", 2, 5), ("-U", "b", 10, 5),
+    ("+U", "b", 20, 5), ("+I", "c", 5, 14), ("-D", "c", 5, 14), ("+I", "a", 60, 60), ("-U", "a", 60, 60),
+    ("+U", "a", 61, 63),
+)  # fmt: skip
+IN_SESSIONS = "TABLE(SESSION(TABLE t PARTITION BY k, DESCRIPTOR(ts), INTERVAL '0.010' SECOND))"
+
+
+def test_sessions_of_rows_that_change_are_those_of_all_changes_as_in_flink(env: StreamExecutionEnvironment) -> None:
+    columns = zip(("op", "k", "v", "ts"), zip(*CHANGES, strict=True), strict=True)
+    given = pa.table({name: pa.array(each, pa.timestamp("ms") if name == "ts" else None) for name, each in columns})
+    changes = env.from_arrow(given).assign_timestamps_and_watermarks(STRATEGY).as_changelog("op").with_rowtime("ts")
+    session = "SESSION(ts, INTERVAL '0.010' SECOND)"
+    found = [("b", 5, 15, 1, 20, 20), ("a", 0, 22, 2, 5, 1), ("a", 60, 73, 1, 61, 61)]
+    queries = {
+        f"SELECT k, {BOTH}, COUNT(*), SUM(v), MIN(v) FROM {IN_SESSIONS} GROUP BY k, {BOTH}": found,
+        f"SELECT k, SESSION_START{session[7:]}, SESSION_END{session[7:]}, COUNT(*), SUM(v), MIN(v) FROM t "
+        f"GROUP BY k, {session}": found,
+        f"SELECT COUNT(*), SUM(v) FROM t GROUP BY {session}": [(3, 25), (1, 61)],
+        f"SELECT op, k, v, {BOTH} FROM TO_CHANGELOG(TABLE s) WHERE k <> 'a'": [
+            ("INSERT", "b", 10, 5, 15), ("UPDATE_BEFORE", "b", 10, 5, 15), ("UPDATE_AFTER", "b", 20, 5, 15),
+            ("INSERT", "c", 5, 14, 24), ("DELETE", "c", 5, 14, 24),
+        ],
+    }  # fmt: skip
+    in_sessions = env.sql(f"SELECT * FROM {IN_SESSIONS}", t=changes)
+    streams = {sql: env.sql(sql, **({"s": in_sessions} if " s)" in sql else {"t": changes})) for sql in queries}
+    for sql, rows in rows_of(env, streams).items():
+        assert counted(rows) == Counter(queries[sql]), sql
+
+
 def test_windows_run_in_stages_too(oracle: duckdb.DuckDBPyConnection) -> None:
     env = environment({"execution.runtime-mode": "batch"})
     check(env, oracle, COUNTS.format("{hop}"), FIRST_ROWS, OUTER_JOIN)

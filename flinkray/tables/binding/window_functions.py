@@ -180,12 +180,18 @@ def _codes(node: Expression, binder: ExpressionBinder, is_read: bool) -> dict[st
     if not isinstance(bound, BoundCall) or bound.function != "MAP" or not all(isinstance(each, str) for each in texts):
         binder.context.fail(node, "OP_MAPPING is a map of texts as they stand, such as MAP['INSERT', 'c']")
     found: dict[str, str] = {}
-    for keys, value in zip(texts[::2], texts[1::2], strict=True):
-        for key in str(keys).split(","):
-            code, kind = (key.strip(), str(value).strip()) if is_read else (str(value), key.strip())
+    # Of a key that is there twice a map has the last value.
+    for key, value in dict(zip(map(str, texts[::2]), map(str, texts[1::2]), strict=True)).items():
+        listed, one = [each.strip() for each in key.split(",")], value.strip() if is_read else value
+        for kind in [one] if is_read else listed:
             if kind not in _KINDS:
                 binder.context.fail(node, f"OP_MAPPING names {kind!r}, and rows are {', '.join(_KINDS)}")
-            found[code if is_read else kind] = kind if is_read else code
+        if is_read and one in found.values():
+            binder.context.fail(node, f"OP_MAPPING has {one} twice: write all its codes as one text, such as 'c, r'")
+        for each in listed:
+            if each in found:
+                binder.context.fail(node, f"OP_MAPPING says twice what {each!r} is")
+            found[each] = one
     if is_read and "UPDATE_AFTER" in found.values() and "UPDATE_BEFORE" not in found.values():
         binder.context.fail(node, "OP_MAPPING has UPDATE_AFTER, and needs UPDATE_BEFORE, the rows as they were")
     return found

@@ -159,8 +159,6 @@ def of_windows(
 def _of_kept_rows(plan: Aggregate, lowering: Lowering) -> Transformation:
     """An operator that keeps all rows of windows, for what no window operator of streams computes."""
     found, takes = window_columns(plan.input), lowering.input_changes(plan, before=True)
-    if plan.window is not None and plan.window.kind == "SESSION" and not takes[0].is_insert_only:
-        raise Unexecutable(plan, SESSIONS_OF_CHANGES)
     if plan.window is not None:
         return lowering.of(_of_columns(plan, plan.window))
     if found is None or found.windows.is_proctime:
@@ -179,12 +177,6 @@ def _of_kept_rows(plan: Aggregate, lowering: Lowering) -> Transformation:
     description = f"{text} by [{', '.join(rows.names[each] for each in plan.keys)}]"
     others = tuple(each for each in plan.keys if each not in (found.start, found.end))
     return of_windows(found, "WindowRowsAggregate", description, plan, factory, [others], lowering, before=True)
-
-
-SESSIONS_OF_CHANGES = (
-    "sessions take rows that are only added, and those that come here are updated or taken away: window the rows "
-    "before what updates them"
-)
 
 
 def _of_columns(plan: Aggregate, window: GroupWindow) -> Plan:

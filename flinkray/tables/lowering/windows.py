@@ -6,7 +6,7 @@ from flinkray.tables.lowering.contract import Lowering, Unexecutable
 from flinkray.tables.lowering.joins import with_strict_keys
 from flinkray.tables.lowering.ranks import check_order
 from flinkray.tables.lowering.times import beside, is_proctime
-from flinkray.tables.lowering.window_aggregates import SESSIONS_OF_CHANGES, SET_UTC, of_windows, window_aggregate
+from flinkray.tables.lowering.window_aggregates import SET_UTC, of_windows, window_aggregate
 from flinkray.tables.plans.expressions import Plan, SortKey
 from flinkray.tables.plans.nodes import Aggregate, Deduplicate, Join, Rank, WindowTableFunction
 from flinkray.tables.plans.rules.time_zones import UTC
@@ -66,8 +66,6 @@ def _sessions(plan: WindowTableFunction, lowering: Lowering, before: bool) -> Tr
     """Rows with the columns of their sessions, which are known when these have ended."""
     rows, takes = plan.input.row_type, lowering.input_changes(plan, before)
     kind = rows.types[plan.time]
-    if not takes[0].is_insert_only:
-        raise Unexecutable(plan, SESSIONS_OF_CHANGES)
     if is_proctime(kind):
         raise Unexecutable(plan, "sessions of processing time are for aggregates of their rows alone")
     if kind.root is TypeRoot.TIMESTAMP_LTZ and lowering.options.time_zone != UTC:

@@ -8,8 +8,11 @@ import pyarrow as pa
 from actors.columns.ordering import differs_from_previous, distinct, order_by
 from actors.columns.take import take
 from actors.keys.index import Ids
+from actors.operators.aggregates.accumulators import grown
 from actors.operators.tables.changes import Kinds
 from actors.operators.tables.ranks.waiting import TIME, WaitingOperator, times_of
+from actors.operators.tables.rows.row_store import Numbers, RowStore
+from actors.state.snapshots.snapshot import RestoredState
 from flinkray.batches.batch import Batch
 from flinkray.batches.numpy_arrays import from_numpy
 from flinkray.execution import LATE_RECORDS_DROPPED
@@ -17,14 +20,24 @@ from flinkray.transformations.table_window_factories import SessionFactory
 from flinkray.types.records import MAX_TIMESTAMP, Kind
 
 _BOUND = pa.timestamp("ms")
+_KIND = "kind"
 
 
 class SessionOperator(WaitingOperator[SessionFactory]):
     """A session has the rows of a key that are no further apart than the gap, and ends that long behind its last row.
 
     Results have the times of their windows as event times. A row is late whose session, with all that wait and come
-    with it, has ended.
+    with it, has ended. Of a changelog all changes make sessions, those that take rows away among them, and come when
+    these have ended, those of a session in the order of their arrival.
     """
+
+    def __init__(self, factory: SessionFactory) -> None:
+        super().__init__(factory)
+        if not factory.takes[0].is_insert_only:
+            self._waiting = RowStore(self.input_schemas[0], {TIME: Numbers(np.int64), _KIND: Numbers(np.int8)})
+        self._ends_from: Ids = np.zeros(0, np.int64)
+        """For each key a time before which none of its sessions ends: a session that goes on is looked at once in a
+        gap."""
 
     def process_rows(self, rows: pa.RecordBatch, keys: Ids, kinds: Kinds | None, input_index: int) -> None:
         times = times_of(rows.column(self.factory.time))
@@ -36,23 +49,47 @@ class SessionOperator(WaitingOperator[SessionFactory]):
             on_time = np.flatnonzero(ends[len(waiting) :] - 1 > self._watermark)
             self.context.metrics.count(LATE_RECORDS_DROPPED, len(times) - len(on_time))
             keys, rows, times = keys[on_time], take(rows, from_numpy(on_time)), times[on_time]
+            kinds = None if kinds is None else kinds[on_time]
         if len(times):
-            self._waiting.add(keys, rows, time=times)
-            self._earliest = min(self._earliest, int(times.min()) + self.factory.gap_ms - 1)
+            self._waiting.add(keys, rows, **{TIME: times}, **({} if kinds is None else {_KIND: kinds}))
+            self._expect(keys, times + self.factory.gap_ms - 1)
 
     def process_until(self, time: int) -> None:
-        slots = self._waiting.live_slots()
+        keys = np.flatnonzero(self._ends_from <= time)
+        _, slots = self._waiting.of_keys(keys)
         starts, ends = self._sessions(self._waiting.keys_of(slots), self._waiting.numbers(TIME)[slots])
         is_due = ends - 1 <= time
-        self._earliest = int(ends[~is_due].min(initial=int(MAX_TIMESTAMP))) - 1
+        self._ends_from[keys] = MAX_TIMESTAMP
+        self._expect(self._waiting.keys_of(slots[~is_due]), ends[~is_due] - 1)
         due = np.flatnonzero(is_due)
         if not len(due):
             return
-        due = due[order_by(ends[due])]
-        rows = self._waiting.take(slots[due])
+        due = due[order_by(ends[due], slots[due])]
+        rows, kinds = self._waiting.take(slots[due]), self._kinds_of(slots[due])
         self._waiting.remove(slots[due])
-        self._give(rows, starts[due], ends[due])
+        self._give(rows, starts[due], ends[due], kinds)
         self.forget_unused()
+
+    def _expect(self, keys: Ids, times: Ids) -> None:
+        """Sessions of these keys end no earlier than that."""
+        self._ends_from = grown(self._ends_from, len(self.keys), int(MAX_TIMESTAMP))
+        np.minimum.at(self._ends_from, keys, times)
+        self._earliest = int(self._ends_from.min(initial=int(MAX_TIMESTAMP)))
+
+    def _expect_all(self) -> None:
+        slots = self._waiting.live_slots()
+        self._ends_from = np.zeros(0, np.int64)
+        self._expect(self._waiting.keys_of(slots), self._waiting.numbers(TIME)[slots] + self.factory.gap_ms - 1)
+
+    def forget_unused(self) -> None:
+        known = len(self.keys)
+        super().forget_unused()
+        if len(self.keys) < known:  # they have other numbers
+            self._expect_all()
+
+    def initialize_state(self, restored: RestoredState | None) -> None:
+        super().initialize_state(restored)
+        self._expect_all()
 
     def _sessions(self, keys: Ids, times: Ids) -> tuple[Ids, Ids]:
         """The start and the end of the session of each row, where these are all rows of their keys."""
@@ -68,9 +105,13 @@ class SessionOperator(WaitingOperator[SessionFactory]):
         ends[order] = sorted_times[lasts][numbers] + self.factory.gap_ms
         return starts, ends
 
-    def _give(self, rows: pa.RecordBatch, starts: Ids, ends: Ids) -> None:
+    def _kinds_of(self, slots: Ids) -> Kinds | None:
+        return None if self.factory.takes[0].is_insert_only else self._waiting.numbers(_KIND)[slots]
+
+    def _give(self, rows: pa.RecordBatch, starts: Ids, ends: Ids, kinds: Kinds | None) -> None:
         times = from_numpy(ends - 1)
         bounds = [from_numpy(starts).cast(_BOUND), from_numpy(ends).cast(_BOUND), times.cast(self.schema.types[-1])]
-        batch = Batch(pa.RecordBatch.from_arrays([*rows.columns, *bounds], schema=self.schema), Kind.ROW, times)
+        data = pa.RecordBatch.from_arrays([*rows.columns, *bounds], schema=self.schema)
+        batch = Batch(data, Kind.ROW, times, None, None if kinds is None or not kinds.any() else from_numpy(kinds))
         for offset in range(0, batch.num_rows, self.context.batch_rows):
             self.output.emit(batch.slice(offset, self.context.batch_rows))
