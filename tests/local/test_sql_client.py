@@ -78,6 +78,32 @@ def test_a_script_ends_with_the_first_statement_that_is_wrong() -> None:
     assert "| c |" not in re.sub(" +", " ", result.output)
 
 
+def test_what_is_wrong_in_a_file_is_said_with_its_lines_there(tmp_path: Path) -> None:
+    file, settings = tmp_path / "daily.sql", [f"-D{key}={value}" for key, value in LOCAL.items()]
+    wrong = {
+        "-- a day\nSHOW TABLES;\n\nSELECT 1 AS a,\n  b\nFROM (VALUES (1)) AS t(c);": [
+            "begins in line 4",
+            "line 5, column 3",
+        ],
+        "SHOW TABLES;\nSET 'sql-client.verbos' = 'true';": ["begins in line 2", "sql-client.verbos"],
+    }
+    for text, said in wrong.items():
+        file.write_text(text, encoding="utf-8")
+        result = CliRunner().invoke(main, ["sql", *settings, "-f", str(file)])
+        assert result.exit_code == 1
+        assert all(each in result.output for each in ["daily.sql, the statement that", *said]), result.output
+
+
+def test_a_script_that_quits_waits_for_its_jobs_too() -> None:
+    settings = [f"-D{key}={value}" for key, value in LOCAL.items()]
+    tables = f"{NUMBERS}; CREATE TABLE shown WITH ('connector' = 'print') LIKE numbers (EXCLUDING ALL)"
+    script = f"{tables}; INSERT INTO shown SELECT 7 / (n - 4) FROM numbers; QUIT; SELECT 'not this'"
+    result = CliRunner().invoke(main, ["sql", *settings, "-e", script])
+    assert result.exit_code == 1
+    assert "division by zero" in result.output
+    assert "not this" not in result.output.replace(script, "")
+
+
 def test_who_types_goes_on_after_an_error() -> None:
     sql, printed = client()
     sql.run_line("SELEKT 1; SELECT 2 AS two;")
@@ -155,6 +181,19 @@ def test_options_of_the_client_are_checked() -> None:
         sql.execute("SET 'sql-client.verbos' = 'true'")
     with pytest.raises(FlinkrayError, match=r"max-table-result\.rows is '0', and takes a whole number above 0"):
         sql.execute("SET 'sql-client.execution.max-table-result.rows' = '0'")
+
+
+def test_set_shows_options_of_the_client_that_are_others_and_reset_takes_them_back() -> None:
+    sql, printed = client()
+    for statement in ("SET 'sql-client.verbose' = 'true'", "SET"):
+        sql.execute(statement)
+    assert "sql-client.verbose |  true" in printed()
+    for statement in ("SET 'table.dml-sync' = 'true'", "RESET", "SET"):
+        sql.execute(statement)
+    left = printed()
+    assert "execution.target" in left
+    assert "verbose" not in left
+    assert "dml-sync" not in left
 
 
 def test_the_jobs_of_compiled_plans_are_named_by_their_files(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from actors.client.sql.pieces import pieces_of
 from actors.client.sql.screen import show_on_screen
 from flinkray.config.configuration import Configuration
 from flinkray.config.options import TARGET
-from flinkray.errors import ConfigurationError, FlinkrayError, InvalidProgramError, did_you_mean
+from flinkray.errors import ConfigurationError, FlinkrayError, InvalidProgramError, SqlError, did_you_mean
 from flinkray.streams.environment import StreamExecutionEnvironment
 from flinkray.tables.environment.answers import OK, Answer, ResultKind, tabled
 from flinkray.tables.environment.results import TableResult
@@ -96,16 +96,30 @@ class SqlClient:
 
     # -- texts
 
-    def run_script(self, script: str) -> None:
+    def run_script(self, script: str, name: str = "") -> None:
         """Carries out the statements of a text.
 
+        Args:
+            name: of the file that it is.
         Raises:
-            FlinkrayError: of the first statement that fails.
+            FlinkrayError: of the first statement that fails; says in which line of the file that begins. The place of
+                what is wrong with its words is that in the file.
         """
+        end = 0
         for piece in pieces_of(script):
             if not self._as_json:
                 self.console.print(Text(f"Flink SQL> {piece};", style="dim"), soft_wrap=True)
-            self.execute(piece)
+            start = script.index(piece, end)
+            end = start + len(piece)
+            try:
+                self.execute(piece)
+            except FlinkrayError as error:
+                if name and not self._as_json:
+                    line = script.count("\n", 0, start) + 1
+                    self.console.print(Text(f"in {name}, the statement that begins in line {line}:"), soft_wrap=True)
+                if isinstance(error, SqlError) and error.sql == piece:
+                    raise type(error)(error.message, script, start + error.start, start + error.end) from error
+                raise
 
     def run_line(self, text: str) -> None:
         """Carries out the statements that somebody has typed; says what is wrong with one, and goes on.
@@ -184,9 +198,14 @@ class SqlClient:
             case syntax.Set(key=key, value=value) if key is not None and key.startswith(OWN):
                 self._set(key, value or "")
                 return OK
+            case syntax.Set(key=None):
+                changed = {key: value for key, value in self._settings.items() if value != DEFAULTS[key]}
+                return tabled(("key", "value"), sorted((self.environment.configuration.shown() | changed).items()))
             case syntax.Reset(key=key) if key is not None and key.startswith(OWN):
                 self._set(key, DEFAULTS.get(key, ""))
                 return OK
+            case syntax.Reset(key=None):
+                self._settings = dict(DEFAULTS)  # and those of the jobs
         return None
 
     def _set(self, key: str, value: str) -> None:
@@ -275,7 +294,7 @@ class SqlClient:
         self._jobs.close()
 
     def _quit(self) -> None:
-        running = self._jobs.running()
+        running = self._jobs.running() if self._is_interactive else []
         if running and not self._has_warned and self._ends_with_process:
             self._has_warned = True
             ids = ", ".join(client.job_id for client in running)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from rich.console import Console
@@ -31,16 +32,18 @@ def run(
     is_interactive = file is None and not statements
     client = SqlClient(settings, Console(), cluster, is_interactive=is_interactive, as_json=as_json)
     try:
-        if init is not None:
-            client.run_script(init.read_text(encoding="utf-8"))
-        if is_interactive:
-            _talk(client)
-            return
-        for text in ([] if file is None else [file.read_text(encoding="utf-8")]) + list(statements):
-            client.run_script(text)
-        client.wait_for_jobs()
-    except Quit:
-        return
+        with suppress(Quit):
+            if init is not None:
+                client.run_script(init.read_text(encoding="utf-8"), str(init))
+            if is_interactive:
+                _talk(client)
+                return
+            if file is not None:
+                client.run_script(file.read_text(encoding="utf-8"), str(file))
+            for text in statements:
+                client.run_script(text)
+        if not is_interactive:
+            client.wait_for_jobs()
     finally:
         client.close()
 
