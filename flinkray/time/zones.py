@@ -10,6 +10,10 @@ import pyarrow.compute as pc
 
 _OFFSET = re.compile(r"(?:GMT|UTC)?([+-])(\d{1,2})(?::?(\d{2}))?")
 _UTC = ("UTC", "GMT", "Z", "Etc/UTC")
+_DAY_MS = 86_400_000
+_YEAR_MS = 365 * _DAY_MS
+_SEEN_FROM_MS = 50 * _YEAR_MS
+"""The year 2019, as years before count no more."""
 
 
 def to_local(instants: pa.Array, time_zone: str) -> pa.Array:
@@ -60,6 +64,17 @@ def to_local_millis(instant: int, time_zone: str) -> int:
         middle = (low + high) // 2
         low, high = (middle, high) if _local(middle, time_zone) - middle == local - instant else (low, middle)
     return min(local, _local(high, time_zone) - 1)
+
+
+def millis_ahead(time_zone: str, step: int) -> int | None:
+    """How far clocks in the time zone are ahead of UTC, apart from whole steps; None where summer time changes that.
+
+    The step is milliseconds. Whatever lasts so long begins on clocks there when it does in UTC, and so much earlier.
+    """
+    instants = pa.array(range(0, 40 * _YEAR_MS, 10 * _DAY_MS), pa.int64())  # some zones change for a month only
+    local = to_local(pc.add(instants, _SEEN_FROM_MS).cast(pa.timestamp("ms", "UTC")), time_zone).cast(pa.int64())
+    ahead = {each % step for each in pc.unique(pc.subtract(pc.subtract(local, instants), _SEEN_FROM_MS)).to_pylist()}
+    return ahead.pop() if len(ahead) == 1 else None
 
 
 def to_instant_millis(local: int, time_zone: str) -> int:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import io
 import json
+import zoneinfo
 
 import pytest
 
@@ -51,9 +53,34 @@ def test_instants_are_printed_as_clocks_in_the_time_zone_show_them() -> None:
     assert "2024-03-10 03:00:00.000" in printed.getvalue()
 
 
-def test_windows_of_the_clock_are_refused_in_a_time_zone() -> None:
-    tables = environment(parallelism=1).tables
+def test_windows_of_the_clock_begin_when_clocks_of_the_time_zone_say_so() -> None:
+    tables = environment({"execution.runtime-mode": "batch"}, parallelism=1).tables
     tables.execute_sql("SET 'table.local-time-zone' = 'Asia/Kolkata'")
+    tables.execute_sql(
+        "CREATE TABLE clock (n INT, p AS PROCTIME()) WITH ('connector' = 'datagen', 'number-of-rows' = '9')"
+    )
+    day, zone = dt.timedelta(days=1), zoneinfo.ZoneInfo("Asia/Kolkata")
+    windows = "TABLE(TUMBLE(TABLE clock, DESCRIPTOR(p), INTERVAL '1' DAY, INTERVAL '6' HOUR))"
+    queries = {
+        f"SELECT window_start, window_end, COUNT(*) FROM {windows} GROUP BY window_start, window_end": 6,
+        "SELECT TUMBLE_START(p, INTERVAL '1' DAY), TUMBLE_END(p, INTERVAL '1' DAY), COUNT(*) FROM clock "
+        "GROUP BY TUMBLE(p, INTERVAL '1' DAY)": 0,
+    }
+    for sql, hour in queries.items():
+        began = dt.datetime.now(zone).replace(tzinfo=None)
+        with tables.execute_sql(sql).collect() as rows:
+            found = [tuple(row) for row in rows]
+        assert sum(count for _, _, count in found) == 9
+        for start, end, _ in found:
+            assert (start.hour, start.minute, end - start) == (hour, 0, day)
+            assert start <= dt.datetime.now(zone).replace(tzinfo=None)
+            assert end > began
+
+
+def test_windows_of_the_clock_are_refused_where_they_would_move_with_the_season() -> None:
+    tables = environment(parallelism=1).tables
+    tables.execute_sql("SET 'table.local-time-zone' = 'America/New_York'")
     tables.execute_sql("CREATE TABLE clock (n INT, p AS PROCTIME()) WITH ('connector' = 'datagen')")
-    with pytest.raises(SqlError, match=r"follow no time zone yet, and it is Asia/Kolkata: SET .* = 'UTC'"):
-        tables.execute_sql("SELECT COUNT(*) FROM clock GROUP BY TUMBLE(p, INTERVAL '1' HOUR)")
+    tables.explain_sql("SELECT COUNT(*) FROM clock GROUP BY TUMBLE(p, INTERVAL '1' HOUR)", "JSON_EXECUTION_PLAN")
+    with pytest.raises(SqlError, match=r"every 86400000 ms would move where clocks of America/New_York change: SET "):
+        tables.execute_sql("SELECT COUNT(*) FROM clock GROUP BY TUMBLE(p, INTERVAL '1' DAY)")

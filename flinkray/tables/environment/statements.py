@@ -193,13 +193,7 @@ class StatementEnvironment:
         program = self._program([plan], [(node, sql)], is_alone=True)
         rows = program.rows(plan, node, sql)
         collect_id = uuid.uuid4().hex
-        sink = PhysicalTransformation(
-            name="Sink: Collect",
-            factory=SinkFactory(CollectSink(collect_id)),
-            input_transformations=(rows,),
-            parallelism=own_parallelism(rows),
-        )
-        client = self._runner._submit_alone([sink], "collect")
+        client = self._runner._submit_alone([_collected(rows, collect_id)], "collect")
         configuration = self._runner.configuration
         return self._result_type(
             plan.row_type,
@@ -383,13 +377,23 @@ class StatementEnvironment:
                 if isinstance(plan, Insert):
                     transformations.append(program.insert(plan, node, sql))
                 else:
-                    transformations.append(program.rows(plan, node, sql))
+                    transformations.append(_collected(program.rows(plan, node, sql), ""))
         return "\n".join([*parts, *self._more(transformations, details)])
 
     def _more(self, transformations: Sequence[Transformation], details: Sequence[str]) -> list[str]:
         """What EXPLAIN shows behind plans."""
         found = ["No available advice..."] if _ADVICE in details else []
         return [*found, "== Job Graph ==", self._runner._plan_alone(transformations)] if _GRAPH in details else found
+
+
+def _collected(rows: Transformation, collect_id: str) -> PhysicalTransformation:
+    """The sink by which the rows of a query come to whoever asks it."""
+    return PhysicalTransformation(
+        name="Sink: Collect",
+        factory=SinkFactory(CollectSink(collect_id)),
+        input_transformations=(rows,),
+        parallelism=own_parallelism(rows),
+    )
 
 
 def detail_names(details: Sequence[object]) -> list[str]:

@@ -37,6 +37,7 @@ from flinkray.tables.plans.nodes import (
 from flinkray.tables.plans.rules.time_zones import UTC
 from flinkray.tables.plans.window_columns import WindowColumns, window_columns
 from flinkray.tables.types.logical import TIMESTAMP, TIMESTAMP_LTZ, LogicalType, RowField, TimestampType, TypeRoot
+from flinkray.time.zones import millis_ahead
 from flinkray.transformations.operator_factories import CalcFactory, TableFactory, WindowFactory
 from flinkray.transformations.table_window_factories import WindowAggregateFactory
 from flinkray.transformations.transformation import PhysicalTransformation, Transformation
@@ -94,12 +95,11 @@ class _Windowed(Struct, frozen=True):
 
 def window_aggregate(plan: Aggregate, lowering: Lowering) -> Transformation:
     """A row for each key and window, once the window has ended."""
-    found = _of_group_window(plan) or _of_table_function(plan) or _of_windowed_rows(plan)
+    zone = lowering.options.time_zone
+    found = _of_group_window(plan, zone) or _of_table_function(plan, zone) or _of_windowed_rows(plan)
     if found is None:
         raise Unexecutable(plan)
-    zone = lowering.options.time_zone if found.is_instant else UTC
-    if zone != UTC and found.time is None:
-        raise Unexecutable(plan, f"windows of processing time follow no time zone yet, and it is {zone}: {SET_UTC}")
+    zone = zone if found.is_instant else UTC
     if not lowering.input_changes(plan, before=True)[0].is_insert_only:
         return _of_kept_rows(plan, lowering)
     try:
@@ -120,12 +120,13 @@ def window_aggregate(plan: Aggregate, lowering: Lowering) -> Transformation:
     below = found.rows.plan if found.rows.predicate is None else Filter(found.rows.plan, found.rows.predicate)
     names = tuple(name for name, _ in columns)
     rows = lowering.of(Project(below, tuple(each for _, each in columns), names))
-    if zone != UTC:
+    moves = zone != UTC and found.time is not None  # windows of the clock are of instants, and only shown otherwise
+    if moves:
         rows = in_local_time(rows, zone)
     if time is not None:
         rows = with_event_times(rows, _TIME, found.shift_ms, drops=True)
     windows = _window(rows, found.assigner, [name for name, _ in keys.values()], calls, read)
-    if zone != UTC:
+    if moves:
         windows = in_instants(windows, zone)
     return added(windows, _results(plan, found, keys, calls, zone))
 
@@ -239,7 +240,10 @@ def _results(
         if is_proctime(kind):
             return Call(kind, "PROCTIME", (), is_deterministic=False)
         if name in ("START", "END"):
-            return column(_START if name == "START" else _END, TIMESTAMP(3).not_null())
+            name, shown = _START if name == "START" else _END, TIMESTAMP(3).not_null()
+            if zone == UTC or found.time is not None:
+                return column(name, shown)
+            return Call(shown, "CAST", (column(name, TIMESTAMP_LTZ(3).not_null()),), time_zone=zone)
         is_instant = kind.root is TypeRoot.TIMESTAMP_LTZ
         if is_instant and zone != UTC:
             last = call_of_interval(column(_END, TIMESTAMP(3).not_null()), -1)
@@ -260,7 +264,7 @@ def _results(
 # -- which windows
 
 
-def _of_group_window(plan: Aggregate) -> _Windowed | None:
+def _of_group_window(plan: Aggregate, zone: str) -> _Windowed | None:
     """`GROUP BY TUMBLE(time, size)` and the like."""
     window = plan.window
     if window is None:
@@ -268,11 +272,12 @@ def _of_group_window(plan: Aggregate) -> _Windowed | None:
     rows = _below(plan.input)
     time = rows.columns[window.time]
     by_clock = is_proctime(plan.input.row_type.types[window.time])
-    assigner = _assigner(window.kind, window.size, window.slide, 0, by_clock)
+    offset = -_clock_ahead(plan, window, zone) if by_clock else 0
+    assigner = _assigner(window.kind, window.size, window.slide, offset, by_clock)
     return _Windowed(rows, None if by_clock else time, assigner, time.type.root is TypeRoot.TIMESTAMP_LTZ, {})
 
 
-def _of_table_function(plan: Aggregate) -> _Windowed | None:
+def _of_table_function(plan: Aggregate, zone: str) -> _Windowed | None:
     """Rows of a table function, of which nothing but the keys reads the columns of windows: its operator adds none.
     None: it is something else."""
     rows = _below(plan.input)
@@ -298,7 +303,8 @@ def _of_table_function(plan: Aggregate) -> _Windowed | None:
         return None  # its sessions are of other rows than the aggregate's groups
     below = _below(function.input)
     by_clock = is_proctime(function.input.row_type.types[function.time])
-    assigner = _assigner(function.kind, function.size, function.slide, function.offset, by_clock)
+    offset = function.offset - (_clock_ahead(plan, function, zone) if by_clock else 0)
+    assigner = _assigner(function.kind, function.size, function.slide, offset, by_clock)
     # The columns of windows stay: they are keys, which the window operator gives.
     inputs = _Below(below.plan, below.columns + function_columns[width:], below.predicate)
     time = below.columns[function.time]
@@ -324,6 +330,18 @@ def _of_windowed_rows(plan: Aggregate) -> _Windowed | None:
     rows = _below(plan.input)
     assigner = TumblingEventTimeWindows(step, of_end)
     return _Windowed(rows, rows.columns[found.end], assigner, windows.is_instant, bounds, shift_ms=-1)
+
+
+def _clock_ahead(plan: Plan, window: GroupWindow | WindowTableFunction, zone: str) -> int:
+    """How many milliseconds earlier than in UTC windows of the clock begin where clocks are those of a time zone."""
+    if window.kind == "SESSION":  # they begin with a row
+        return 0
+    step = window.slide if window.kind == "HOP" else window.size
+    ahead = millis_ahead(zone, step)
+    if ahead is None:
+        message = f"windows of processing time that begin every {step} ms would move where clocks of {zone} change"
+        raise Unexecutable(plan, f"{message}: {SET_UTC}, or take times of rows")
+    return ahead
 
 
 def _assigner(kind: str, size: int, slide: int, offset: int, by_clock: bool) -> WindowAssigner:

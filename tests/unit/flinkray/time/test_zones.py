@@ -8,7 +8,7 @@ import zoneinfo
 import pytest
 
 from flinkray.time.zone_names import is_time_zone
-from flinkray.time.zones import to_instant_millis, to_local_millis
+from flinkray.time.zones import millis_ahead, to_instant_millis, to_local_millis
 
 HOUR = 3_600_000
 CHANGES = {"America/New_York": (1710054000000, 1730613600000), "Australia/Lord_Howe": (1728142200000, 1712415600000)}
@@ -48,3 +48,18 @@ def test_the_instant_of_a_time_that_clocks_never_show_is_the_end_of_the_gap() ->
     assert to_instant_millis(back - 5 * HOUR + HOUR // 2, "America/New_York") == back + HOUR // 2
     assert to_instant_millis(0, "GMT-08:00") == 8 * HOUR
     assert to_local_millis(0, "GMT-08:00") == -8 * HOUR
+
+
+def test_clocks_are_ahead_by_the_same_apart_from_whole_steps_where_summer_time_moves_them_by_such() -> None:
+    ahead = {
+        ("UTC", 24 * HOUR): 0,
+        ("GMT-08:00", 24 * HOUR): 16 * HOUR,
+        ("Asia/Kolkata", 24 * HOUR): 11 * HOUR // 2,
+        ("Asia/Kolkata", HOUR): HOUR // 2,
+        ("America/New_York", HOUR): 0,
+        ("America/New_York", 2 * HOUR): None,
+        ("Australia/Lord_Howe", HOUR // 2): 0,
+        ("Australia/Lord_Howe", HOUR): None,
+        ("Africa/Casablanca", 2 * HOUR): None,
+    }
+    assert {each: millis_ahead(*each) for each in ahead} == ahead
