@@ -7,6 +7,7 @@ import random
 import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -139,6 +140,23 @@ def test_the_rows_that_are_there_come_first_and_then_each_change(
         postgres.execute(f"INSERT INTO {table} VALUES (10, 1, 'undone'); SELECT 1 / 0")
     assert since(postgres, table) == GIVEN[identity]
     assert since(postgres, table) == []
+
+
+def test_rows_say_which_table_they_are_of_and_what_their_change_was(postgres: PostgresServer, table: str) -> None:
+    filled(postgres, table, 1)
+    names = {"db": "database_name", "of": "schema_name", "t": "table_name", "at": "op_ts", "k": "row_kind"}
+    options: dict[str, Any] = {"columns": ["id"], "metadata": names}
+    places = ("postgres", "public", table)
+    (first,) = changes(source(postgres, table, stop="latest", **options))
+    assert tuple(first) == (*places, datetime.fromtimestamp(0, UTC), "+I", 1)
+    postgres.execute(f"ALTER TABLE {table} REPLICA IDENTITY FULL; UPDATE {table} SET n = 7; DELETE FROM {table}")
+    found = changes(source(postgres, table, start="latest", stop="latest", **options))
+    assert [(row.db, row.of, row.t, row.k) for row in found] == [(*places, kind) for kind in ("-U", "+U", "-D")]
+    assert all(abs(datetime.now(UTC) - row.at) < timedelta(minutes=5) for row in found)
+    with pytest.raises(InvalidProgramError, match="two columns named 'id'; give that of metadata= another name"):
+        _ = source(postgres, table, metadata={"id": "op_ts"}).output_type
+    with pytest.raises(InvalidProgramError, match="not 'op_time'; did you mean 'op_ts'"):
+        source(postgres, table, metadata=["op_time"])
 
 
 def test_values_are_the_same_in_the_log_and_in_the_table(postgres: PostgresServer) -> None:

@@ -152,7 +152,10 @@ def test_changes_of_a_table_of_postgres_go_through_a_query(
     server = f"'hostname' = '127.0.0.1', 'port' = '{postgres.port}', 'database-name' = 'postgres'"
     user = f"'username' = 'tester', 'password' = '{PASSWORD}'"
     tables.execute_sql(
-        f"""CREATE TABLE words (id INT, word STRING, PRIMARY KEY (id) NOT ENFORCED) WITH (
+        f"""CREATE TABLE words (
+          id INT, word STRING, place STRING METADATA FROM 'table_name' VIRTUAL, schema_name STRING METADATA,
+          PRIMARY KEY (id) NOT ENFORCED
+        ) WITH (
           'connector' = 'postgres-cdc', {server}, {user}, 'table-name' = '{name}', 'slot.name' = '{slot}',
           'changelog-mode' = '{mode}')"""
     )
@@ -162,7 +165,8 @@ def test_changes_of_a_table_of_postgres_go_through_a_query(
           'sink.delivery-guarantee' = 'at-least-once')"""
     )
     tables.execute_sql("SET 'table.dml-sync' = 'false'")
-    counting = "INSERT INTO counts SELECT word, COUNT(*) FROM words GROUP BY word"
+    place = f"place = '{name}' AND schema_name = 'public'"
+    counting = f"INSERT INTO counts SELECT word, COUNT(*) FROM words WHERE {place} GROUP BY word"
     if mode == "all":
         with pytest.raises(InvalidProgramError, match="REPLICA IDENTITY FULL"):
             tables.execute_sql(counting)

@@ -122,8 +122,8 @@ class KafkaEnumerator(SplitEnumerator):
             self._context.call_later(interval if at_most_ms is None else min(interval, at_most_ms), self._on_time)
 
     def _on_time(self) -> None:
-        """Looks for new partitions. Brokers may be away meanwhile, for as long as readers wait for them; what they refuse
-        they would refuse again."""
+        """Looks for new partitions. Brokers may be away meanwhile, for as long as readers wait for them; what they
+        refuse they would refuse again."""
         try:
             self._discover(is_first=False)
         except KafkaAwayError as error:

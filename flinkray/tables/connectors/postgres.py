@@ -7,13 +7,14 @@ from urllib.parse import parse_qsl, quote, urlencode
 
 from flinkray.connectors.delivery_guarantee import DeliveryGuarantee
 from flinkray.connectors.lookup import LookupTable
+from flinkray.connectors.postgres.changes.metadata import METADATA
 from flinkray.connectors.postgres.changes.source import PostgresChangesSource
 from flinkray.connectors.postgres.columns import quoted
 from flinkray.connectors.postgres.lookup_table import PostgresTable
 from flinkray.connectors.postgres.source import PostgresSource
 from flinkray.connectors.postgres.writing.sink import PostgresSink
 from flinkray.connectors.sink import Sink
-from flinkray.tables.connectors.contract import Connector, TableSource, physical_columns
+from flinkray.tables.connectors.contract import Connector, TableSource, metadata_columns, physical_columns
 from flinkray.tables.connectors.options import ConnectorOptions, lookup_cache
 from flinkray.tables.plans.tables import Table
 from flinkray.types.changelogs import Changes
@@ -116,6 +117,7 @@ def _changes_source(table: Table, options: ConnectorOptions) -> TableSource:
         start="snapshot" if start == "initial" else "latest",
         slot=options.required("slot.name"),
         needs_before=_kinds(table, options).before,
+        metadata={column.name: column.metadata_key for column in metadata_columns(table)},
     )
     return TableSource(source)
 
@@ -133,4 +135,4 @@ def _kinds(table: Table, options: ConnectorOptions) -> Changes:
     return Changes(updates=True, deletes=True, before=mode == _ALL)
 
 
-POSTGRES_CDC = Connector(_changes_source, changes=_kinds)
+POSTGRES_CDC = Connector(_changes_source, readable=tuple(METADATA), changes=_kinds)

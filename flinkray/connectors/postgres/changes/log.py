@@ -26,6 +26,7 @@ from flinkray.connectors.postgres.changes.messages import (
     table_of,
     truncated_tables,
 )
+from flinkray.connectors.postgres.changes.metadata import with_metadata
 from flinkray.connectors.postgres.changes.settings import ChangesSettings
 from flinkray.connectors.postgres.changes.splits import LogSplit, Moment
 from flinkray.connectors.postgres.changes.values import from_texts
@@ -207,7 +208,7 @@ class Log:
         arrays = [from_texts(rows.texts(place), column, self._where) for place, column in enumerate(columns)]
         schema = pa.schema([(column.name, column.arrow_type) for column in columns])
         times = np.array([begin.time_ms for begin in self._begins], np.int64)[transactions]
-        data = pa.RecordBatch.from_arrays(arrays, schema=schema)
+        data = with_metadata(pa.RecordBatch.from_arrays(arrays, schema=schema), self._settings, times, rows.kinds)
         return Batch(data, times=from_numpy(times), kinds=from_numpy(rows.kinds))
 
     def _is_in_snapshot(self, rows: ChangedRows, transactions: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:

@@ -17,6 +17,7 @@ from flinkray.batches.numpy_arrays import as_numpy, from_numpy
 from flinkray.connectors.fetcher import Fetched, FetchingReader, SplitFetcher
 from flinkray.connectors.postgres.changes.enumerator import ReaderStarted, SplitRead
 from flinkray.connectors.postgres.changes.log import Log
+from flinkray.connectors.postgres.changes.metadata import with_metadata
 from flinkray.connectors.postgres.changes.settings import ChangesSettings
 from flinkray.connectors.postgres.changes.slots import check_position
 from flinkray.connectors.postgres.changes.splits import (
@@ -197,7 +198,7 @@ class _ChangesFetcher(SplitFetcher[ChangesSplit]):
             as_arrow(column, field, self._where, "leave the column out (columns=), or cast it where it is written")
             for column, field in zip(data.columns, self._schema, strict=True)
         ]
-        return pa.RecordBatch.from_arrays(columns, schema=self._schema)
+        return with_metadata(pa.RecordBatch.from_arrays(columns, schema=self._schema), self._settings)
 
     def _close_snapshot(self) -> None:
         self._reading = None

@@ -50,6 +50,10 @@ class ChangesSettings(Struct, frozen=True):
     publication: str
     is_bounded: bool
     skips_truncations: bool
+    metadata: tuple[tuple[str, str], ...] = ()
+    """Columns that rows have in front of the table's: their names, and what they have."""
+    names: tuple[str, ...] = ()
+    """Of the database, the schema and the table, for `metadata`."""
 
     @property
     def logged(self) -> tuple[str, ...]:

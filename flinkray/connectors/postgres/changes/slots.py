@@ -252,6 +252,16 @@ def running(connection: Any) -> tuple[int, int]:
     return lowest, following
 
 
+def names_of(connection: Any, table_id: int) -> tuple[str, ...]:
+    """The names of the database, the schema and the table."""
+    query = (
+        "SELECT current_database()::text, nspname::text, relname::text FROM pg_class "
+        "JOIN pg_namespace ON pg_namespace.oid = relnamespace WHERE pg_class.oid = %s"
+    )
+    (found,) = connection.execute(query, (table_id,)).fetchall()
+    return tuple(found)
+
+
 def now_ms(connection: Any) -> int:
     ((now,),) = connection.execute("SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::int8").fetchall()
     return int(now)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal
+
+import pyarrow as pa
 
 from flinkray.connectors.postgres.changes import slots
 from flinkray.connectors.postgres.changes.enumerator import ChangesEnumerator
+from flinkray.connectors.postgres.changes.metadata import METADATA
 from flinkray.connectors.postgres.changes.reader import ChangesReader
 from flinkray.connectors.postgres.changes.settings import ChangesSettings
 from flinkray.connectors.postgres.columns import chosen, columns_of
@@ -21,7 +24,8 @@ from flinkray.connectors.source import (
     SplitEnumerator,
     SplitEnumeratorContext,
 )
-from flinkray.errors import InvalidProgramError, UnknownColumnError
+from flinkray.errors import InvalidProgramError, UnknownColumnError, did_you_mean
+from flinkray.types.records import Kind, RecordType
 
 _NAME = "PostgresChangesSource"
 _LONGEST_NAME = 63
@@ -57,6 +61,10 @@ class PostgresChangesSource(DescribedSource[ChangesSettings]):
         truncated: "fail" ends the job where the table is truncated, as the log does not say which rows it had; "skip"
             gives nothing for that.
         needs_before: refuse a table whose log does not have rows as they were.
+        metadata: columns that rows have in front: of "database_name", "schema_name", "table_name", "op_ts" (when the
+            change was committed; of the snapshot's rows 1970) and "row_kind" ("+I", "-U", "+U" or "-D"); a mapping
+            gives them other names: {"changed": "op_ts"}. A deletion has the "op_ts" and "row_kind" of itself, and so
+            differs in them from the row that goes.
     """
 
     _needs_before = False
@@ -73,6 +81,7 @@ class PostgresChangesSource(DescribedSource[ChangesSettings]):
         publication: str | None = None,
         truncated: Literal["fail", "skip"] = "fail",
         needs_before: bool = False,
+        metadata: Iterable[str] | Mapping[str, str] = (),
     ) -> None:
         if not table:
             raise InvalidProgramError(f"{_NAME}(table=...) names no table")
@@ -84,6 +93,11 @@ class PostgresChangesSource(DescribedSource[ChangesSettings]):
             raise InvalidProgramError(f"{_NAME}(truncated=...) is 'fail' or 'skip', not {truncated!r}")
         if slot is not None and not re.fullmatch(r"[a-z0-9_]{1,63}", slot):
             raise InvalidProgramError(f"{_NAME}(slot=...) has lower-case letters, digits and _, not {slot!r}")
+        pairs = tuple(metadata.items() if isinstance(metadata, Mapping) else ((name, name) for name in metadata))
+        for _, kind in pairs:
+            if kind not in METADATA:
+                hint = did_you_mean(kind, METADATA)
+                raise InvalidProgramError(f"{_NAME}(metadata=...) knows {', '.join(METADATA)}, not {kind!r}{hint}")
         super().__init__(uri)
         self._table = table
         self._columns = None if columns is None else tuple(columns)
@@ -95,6 +109,7 @@ class PostgresChangesSource(DescribedSource[ChangesSettings]):
         self._has_own_publication = publication is None
         self._truncated = truncated
         self._needs_before = needs_before
+        self._metadata = pairs
 
     def __repr__(self) -> str:
         return f"{_NAME}({self._table!r}, slot={self._slot!r})"
@@ -102,6 +117,19 @@ class PostgresChangesSource(DescribedSource[ChangesSettings]):
     @property
     def boundedness(self) -> Boundedness:
         return Boundedness.UNBOUNDED if self._stop is None else Boundedness.BOUNDED
+
+    @property
+    def output_type(self) -> RecordType:
+        """The type of the rows, for which the server is asked."""
+        rows = super().output_type
+        fields = [pa.field(name, METADATA[kind]) for name, kind in self._metadata]
+        names = [*rows.schema.names, *(field.name for field in fields)]
+        for field in fields:
+            if names.count(field.name) > 1:
+                raise InvalidProgramError(
+                    f"{_NAME} would make two columns named {field.name!r}; give that of metadata= another name"
+                )
+        return RecordType(Kind.ROW, pa.schema([*fields, *rows.schema]))
 
     @property
     def is_changelog(self) -> bool:
@@ -177,6 +205,8 @@ class PostgresChangesSource(DescribedSource[ChangesSettings]):
             publication=self._publication,
             is_bounded=self._stop is not None,
             skips_truncations=self._truncated == "skip",
+            metadata=self._metadata,
+            names=slots.names_of(connection, table_id),
         )
 
 
