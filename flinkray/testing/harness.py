@@ -15,7 +15,7 @@ from flinkray.batches.row_codec import RowEncoder, decode
 from flinkray.config.configuration import Configuration
 from flinkray.connectors.collection.source import streamed_table
 from flinkray.connectors.discard.sink import DiscardSink
-from flinkray.errors import InvalidProgramError
+from flinkray.errors import InvalidProgramError, did_you_mean
 from flinkray.functions.interfaces import (
     CoFlatMapFunction,
     CoMapFunction,
@@ -107,6 +107,7 @@ class Harness:
     """Base of all harnesses (see OneInputHarness). Use one as a context manager, so that functions are closed."""
 
     def __init__(self, build: Callable[..., DataStream], number_of_inputs: int, settings: HarnessSettings) -> None:
+        _check_names(settings)
         self.clock = settings.get("clock") or ManualClock()
         configuration = Configuration({**settings.get("options", {}), "parallelism.default": 1})
         env = StreamExecutionEnvironment.get_execution_environment(configuration)
@@ -362,6 +363,17 @@ def _harness_of(
     harness = kind.__new__(kind)
     Harness.__init__(harness, build, number_of_inputs, settings)
     return harness
+
+
+def _check_names(settings: HarnessSettings) -> None:
+    """Raises TypeError for an argument that no harness takes, which would be without effect."""
+    for name in settings:
+        if name not in HarnessSettings.__annotations__:
+            known = HarnessSettings.__annotations__
+            raise TypeError(
+                f"a harness has no argument {name!r}{did_you_mean(name, known)}; besides those of its function it "
+                f"takes {', '.join(known)}"
+            )
 
 
 def _keyed(stream: DataStream, key: Any) -> KeyedStream:

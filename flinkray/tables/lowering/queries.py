@@ -188,7 +188,7 @@ def table_columns(name: str, record_type: RecordType | None) -> tuple[TableColum
         raise InvalidProgramError(
             f"sql: the types of the columns of {name} are not known before it runs, and SQL needs them: give "
             "the output_type= of the function before, a pa.schema say; behind operations on columns, "
-            "map_batches(lambda rows: rows, output_type=...)"
+            "map_batches(lambda rows: rows, output_type=...); of the input of a harness, type_info="
         )
     if record_type.kind is Kind.OBJECT:
         raise InvalidProgramError(f"sql: {name}: {OBJECTS_IN_ARROW}")

@@ -541,3 +541,10 @@ def test_a_timer_that_fails_shows_the_users_line() -> None:
         harness.process("a", 1)
         with pytest.raises(UserFunctionError, match='raise ValueError\\(f"at'):
             harness.watermark(11)
+
+
+def test_an_argument_that_no_harness_takes_is_refused() -> None:
+    unknown: dict[str, Any] = {"option": {"parallelism.default": 1}}
+    for harness in (OneInputHarness, TwoInputHarness):
+        with pytest.raises(TypeError, match="no argument 'option'; did you mean 'options'?.*it takes type_info, clock"):
+            harness.of(lambda *streams: streams[0], **unknown)
