@@ -66,11 +66,6 @@ WITHOUT_EFFECT: dict[str, dict[str, str]] = {
         "table.exec.async-lookup.timeout": "3 min",
     },
     _FUNCTIONS: {
-        "table.exec.async-scalar.max-attempts": "3",
-        "table.exec.async-scalar.max-concurrent-operations": "10",
-        "table.exec.async-scalar.retry-delay": "100 ms",
-        "table.exec.async-scalar.retry-strategy": "FIXED_DELAY",
-        "table.exec.async-scalar.timeout": "3 min",
         "table.exec.async-table.max-concurrent-operations": "10",
         "table.exec.async-table.max-retries": "3",
         "table.exec.async-table.retry-delay": "100 ms",

@@ -36,6 +36,41 @@ SOURCE_IDLE_TIMEOUT = option(
     "After how long without rows a source of a table holds the watermark back no more; 0: each does at all times.",
     unit="ms",
 )
+ASYNC_AT_ONCE = option(
+    "table.exec.async-scalar.max-concurrent-operations",
+    whole_number,
+    10,
+    "For how many rows an asynchronous function of the user's is awaited at a time.",
+    valid=at_least(1),
+)
+ASYNC_TIMEOUT = option(
+    "table.exec.async-scalar.timeout",
+    duration,
+    Millis(180_000),
+    "How long an asynchronous function of the user's may take for a row, with all attempts.",
+    unit="ms",
+)
+ASYNC_RETRIES = option(
+    "table.exec.async-scalar.retry-strategy",
+    constant,
+    "FIXED_DELAY",
+    "Whether an asynchronous function of the user's that raises is called again for the row.",
+    valid=one_of("FIXED_DELAY", "NO_RETRY"),
+)
+ASYNC_ATTEMPTS = option(
+    "table.exec.async-scalar.max-attempts",
+    whole_number,
+    3,
+    "How often an asynchronous function of the user's is called for a row before the job fails.",
+    valid=at_least(1),
+)
+ASYNC_DELAY = option(
+    "table.exec.async-scalar.retry-delay",
+    duration,
+    Millis(100),
+    "How long after a call that failed the next one begins.",
+    unit="ms",
+)
 PLAN_COMPILE = option(
     "table.plan.compile.catalog-objects",
     constant,

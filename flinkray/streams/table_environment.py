@@ -37,6 +37,26 @@ def _takes_event_time(schema: Schema) -> bool:
     return any(isinstance(column, syntax.MetadataColumn) for column in schema.columns)
 
 
+def with_metadata(stream: DataStream, schema: Schema | None) -> DataStream:
+    """The stream with a column for what a schema takes of its metadata, which is its event time.
+
+    Raises:
+        InvalidProgramError: the stream has no such metadata, or a column of that name.
+    """
+    for column in () if schema is None else schema.columns:
+        if not isinstance(column, syntax.MetadataColumn):
+            continue
+        name = column.name.text
+        if (column.key or name) != _ROWTIME:
+            raise InvalidProgramError(
+                f"column {name!r}: a stream has no metadata {column.key or name!r}, but rowtime, its event time"
+            )
+        if name in (stream._known.columns or ()):
+            raise InvalidProgramError(f"column {name!r} is one of the stream: call its event time otherwise")
+        stream = stream.with_rowtime(name)
+    return stream
+
+
 def _check_key(plan: Plan, schema: Schema | None) -> None:
     """
     Raises:
@@ -67,9 +87,10 @@ class StreamTableEnvironment(TableEnvironment):
         """A table of a stream's rows, which are inserts.
 
         Args:
-            schema: columns that are taken, cast to its types, with computed ones and a watermark.
+            schema: columns that are taken, cast to its types, with computed ones and a watermark; a METADATA column
+                `rowtime` is the event time, and SOURCE_WATERMARK() are the watermarks that come.
         Raises:
-            InvalidProgramError: the types of the stream's columns are not known.
+            InvalidProgramError: the types of the stream's columns are not known, or it has no such metadata.
         """
         return self._from_data_stream(data_stream, schema, Changes())
 
@@ -92,6 +113,7 @@ class StreamTableEnvironment(TableEnvironment):
     ) -> Table:
         if stream._environment is not self._environment:
             raise InvalidProgramError("the stream belongs to another environment")
+        stream = with_metadata(stream, schema)
         columns = table_columns(name, stream.record_type)
         rows = row_type([each.name for each in columns], [each.type for each in columns])
         found = self._from_stream(stream._transformation, rows, not changes.is_insert_only)
@@ -141,7 +163,8 @@ class StreamTableEnvironment(TableEnvironment):
         """A stream of a table's rows, each with what it does: a changelog, unless they are inserts.
 
         Args:
-            target_schema: the columns of the stream, cast to its types; a METADATA column `rowtime` is the event time.
+            target_schema: the columns of the stream, cast to its types; where it has other names, by their places. A
+                METADATA column `rowtime` is the event time; computed columns are left out.
             changelog_mode: of UPSERT, a -U takes its row away, and is there only behind a filter, which may keep the
                 new row back; elsewhere +U replaces the row. INSERT_ONLY takes tables whose rows stay as they are.
         Raises:
@@ -170,19 +193,23 @@ class StreamTableEnvironment(TableEnvironment):
 
     def _cast_to(self, table: Table, schema: Schema) -> Table:
         """The columns of a schema; the one that is the event time comes last."""
-        columns = []
-        for column in schema.columns:
-            name = column.name.text
+        taken = [column for column in schema.columns if not isinstance(column, syntax.ComputedColumn)]
+        names = [column.name.text for column in taken]
+        if not set(names) <= set(table.columns) and len(names) == len(table.columns):
+            table = table.alias(*names)
+        columns, last = [], []
+        for column, name in zip(taken, names, strict=True):
             if isinstance(column, syntax.PhysicalColumn):
                 own, cast = (Expression(each) for each in (reference(name), Cast(reference(name), column.type)))
                 kinds = [table.select(each).row_type.types[0].as_nullable() for each in (own, cast)]
                 # A cast that changes nothing would hide that rows have the key of the column.
                 columns.append((own if kinds[0] == kinds[1] else cast).alias(name))
-            elif not isinstance(column, syntax.MetadataColumn) or (column.key or name) != _ROWTIME:
+            elif isinstance(column, syntax.MetadataColumn) and (column.key or name) == _ROWTIME:
+                last.append(Expression(reference(name)).alias(_ROWTIME))
+            else:
                 raise InvalidProgramError(
                     f"to_changelog_stream: a stream has no column {name!r} beside its own and rowtime"
                 )
-        last = [Expression(reference(_ROWTIME))] if _takes_event_time(schema) else []
         return table.select(*columns, *last)
 
     def create_temporary_view(

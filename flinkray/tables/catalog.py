@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec import Struct
 
@@ -16,6 +16,65 @@ DEFAULT_CATALOG = "default_catalog"
 DEFAULT_DATABASE = "default_database"
 UNREGISTERED = "*unregistered*"
 """What the names of tables begin with that only Python has."""
+
+
+class ObjectPath(NamedTuple):
+    """Database and name of a table or function."""
+
+    database_name: str
+    object_name: str
+
+    @staticmethod
+    def from_string(full_name: str) -> ObjectPath:
+        database, dot, name = full_name.partition(".")
+        if not (database and dot and name) or "." in name:
+            raise InvalidProgramError(f"{full_name!r} is no path: it has the form database.name")
+        return ObjectPath(database, name)
+
+    def get_database_name(self) -> str:
+        return self.database_name
+
+    def get_object_name(self) -> str:
+        return self.object_name
+
+    def get_full_name(self) -> str:
+        return f"{self.database_name}.{self.object_name}"
+
+    def __str__(self) -> str:
+        return self.get_full_name()
+
+
+class ObjectIdentifier(NamedTuple):
+    """Catalog, database and name of a table or function."""
+
+    catalog_name: str
+    database_name: str
+    object_name: str
+
+    @staticmethod
+    def of(catalog_name: str, database_name: str, object_name: str) -> ObjectIdentifier:
+        return ObjectIdentifier(catalog_name, database_name, object_name)
+
+    def get_catalog_name(self) -> str:
+        return self.catalog_name
+
+    def get_database_name(self) -> str:
+        return self.database_name
+
+    def get_object_name(self) -> str:
+        return self.object_name
+
+    def to_object_path(self) -> ObjectPath:
+        return ObjectPath(self.database_name, self.object_name)
+
+    def to_list(self) -> list[str]:
+        return list(self)
+
+    def as_summary_string(self) -> str:
+        return ".".join(self)
+
+    def as_serializable_string(self) -> str:
+        return ".".join(f"`{each.replace('`', '``')}`" for each in self)
 
 
 class View(Struct, frozen=True):

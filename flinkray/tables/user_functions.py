@@ -17,11 +17,10 @@ from msgspec import Struct
 from flinkray.batches.numpy_arrays import check_exact_as_floats
 from flinkray.errors import InvalidProgramError, TypeMismatchError
 from flinkray.extras import import_package
+from flinkray.types.records import Millis
 from flinkray.types.rows import Row, row_class
 
 GENERAL, PANDAS, ARROW = "general", "pandas", "arrow"
-_MOST_AT_ONCE = 10
-"""For so many rows a coroutine function is awaited at a time, as in Flink."""
 FUNCTION_KINDS = (GENERAL, PANDAS, ARROW)
 
 
@@ -220,6 +219,22 @@ class _Called:
                 function.close()
 
 
+class Awaiting(Struct, frozen=True):
+    """How coroutine functions are awaited; the defaults are Flink's.
+
+    Args:
+        at_once: for so many rows at a time.
+        timeout_ms: so long for a row, with all attempts.
+        attempts: how often a row is tried whose function raises.
+        delay_ms: how long after one that failed the next attempt begins.
+    """
+
+    at_once: int = 10
+    timeout_ms: Millis = Millis(180_000)
+    attempts: int = 3
+    delay_ms: Millis = Millis(100)
+
+
 class ScalarCalls(_Called):
     """A batch with the results of calls in the place of their arguments.
 
@@ -227,17 +242,24 @@ class ScalarCalls(_Called):
         kept: how many columns in front are kept as they are.
     """
 
-    def __init__(self, calls: Sequence[ScalarCall], kept: int) -> None:
+    def __init__(self, calls: Sequence[ScalarCall], kept: int, awaiting: Awaiting) -> None:
         super().__init__([call.implementation.function for call in calls])
         self._calls = tuple(calls)
         self._kept = kept
+        self._awaiting = awaiting
         self._loop: asyncio.Runner | None = None
 
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         columns, fields = list(batch.columns[: self._kept]), list(batch.schema)[: self._kept]
         for call in self._calls:
             is_async = inspect.iscoroutinefunction(call.implementation.callable)
-            columns.append(self._awaited(call, batch) if is_async else _evaluated(call, batch))
+            results = self._awaited(call, batch) if is_async else _evaluated(call, batch)
+            if len(results) != batch.num_rows:
+                raise TypeMismatchError(
+                    f"the function gave {len(results)} values for {batch.num_rows} rows: one of kind "
+                    f"{call.implementation.kind!r} gives a value for each"
+                )
+            columns.append(results)
             fields.append(call.result)
         return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))
 
@@ -251,16 +273,33 @@ class ScalarCalls(_Called):
         self._loop = self._loop or asyncio.Runner()
         columns = [batch.column(place) for place in call.arguments]
         rows = argument_rows(call.implementation, columns, batch.num_rows)
-        results = self._loop.run(_together(call.implementation.callable, rows))
+        results = self._loop.run(_together(call.implementation.callable, rows, self._awaiting))
         return pa.array([stored(each, call.result.type) for each in results], call.result.type)
 
 
-async def _together(function: Callable[..., Any], rows: Iterable[tuple[Any, ...]]) -> list[Any]:
-    room = asyncio.Semaphore(_MOST_AT_ONCE)
+async def _together(function: Callable[..., Any], rows: Iterable[tuple[Any, ...]], awaiting: Awaiting) -> list[Any]:
+    room = asyncio.Semaphore(awaiting.at_once)
+
+    async def attempts(arguments: tuple[Any, ...]) -> Any:
+        for _ in range(awaiting.attempts - 1):
+            try:
+                return await function(*arguments)
+            except Exception:
+                await asyncio.sleep(awaiting.delay_ms / 1000)
+        return await function(*arguments)
 
     async def one(arguments: tuple[Any, ...]) -> Any:
         async with room:
-            return await function(*arguments)
+            try:
+                async with asyncio.timeout(awaiting.timeout_ms / 1000) as limit:
+                    return await attempts(arguments)
+            except TimeoutError as timeout:
+                if not limit.expired():
+                    raise
+                raise TimeoutError(
+                    f"no result within {awaiting.timeout_ms} ms for {arguments!r}: table.exec.async-scalar.timeout "
+                    "gives more time"
+                ) from timeout
 
     return await asyncio.gather(*map(one, rows))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import collections
 import io
 import re
 from collections.abc import Iterator
@@ -27,10 +28,10 @@ from flinkray import (
 )
 from flinkray.batches.batch import Batch
 from flinkray.connectors.sink import Sink, SinkWriter, SinkWriterContext
-from flinkray.errors import JobExecutionError, SqlUnsupportedError
+from flinkray.errors import JobExecutionError, SqlUnsupportedError, SqlValidationError
 from flinkray.tables.api.data_types import DataTypes
 from flinkray.tables.api.expressions import col, lit
-from flinkray.tables.api.schemas import Schema, TableDescriptor
+from flinkray.tables.api.schemas import Schema, SchemaBuilder, TableDescriptor
 from flinkray.tables.api.user_functions import udaf, udf, udtf
 from flinkray.tables.api.windows import Tumble
 from flinkray.tables.connectors.connectors import CONNECTORS
@@ -397,6 +398,36 @@ def test_a_stream_gets_the_columns_of_a_schema(env: StreamExecutionEnvironment) 
     assert table.to_arrow().to_pylist()[0]["t"].isoformat() == "1970-01-01T00:00:01.500000+00:00"
 
 
+def test_the_event_times_of_a_stream_are_a_column_and_columns_event_times(env: StreamExecutionEnvironment) -> None:
+    rows = [Row(ms=ms, n=n) for ms, n in ((1, 42), (2, 5), (3, 1000), (100, 7))]
+    stream = env.from_collection(rows).assign_timestamps_and_watermarks(
+        WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner("ms")
+    )
+
+    def timed(name: str = "at", key: str | None = "rowtime") -> SchemaBuilder:
+        return Schema.new_builder().column_by_metadata(name, "TIMESTAMP_LTZ(3)", key)
+
+    table = env.tables.from_data_stream(stream, timed().watermark("at", "SOURCE_WATERMARK()").build())
+    assert table.columns == ["ms", "n", "at"]
+    tumbled = "TABLE(TUMBLE(TABLE {t}, DESCRIPTOR(`at`), INTERVAL '0.005' SECOND))"
+    sums = env.tables.over(f"SELECT SUM(n) FROM {tumbled} GROUP BY window_start, window_end", t=table)
+    assert sorted(each for row in sums.to_arrow().to_pylist() for each in row.values()) == [7, 1047]
+    chosen = env.tables.from_data_stream(stream, timed().column("n", "STRING").build())
+    assert [str(each) for each in chosen.row_type.types] == ["TIMESTAMP_LTZ(3)", "STRING"]
+    assert chosen.to_arrow()["at"].cast("int64").to_pylist() == [1, 2, 3, 100]
+
+    # By places, since the schema has other names; what it computes is left out.
+    schema = Schema.new_builder().column("m", "BIGINT").column_by_expression("twice", "m * 2")
+    given = env.tables.to_changelog_stream(
+        table.select(col("n"), col("at")), schema.column_by_metadata("rowtime", "TIMESTAMP_LTZ(3)").build()
+    )
+    with given.with_rowtime("t").execute_and_collect() as found:
+        assert [(row.m, row.t.microsecond) for row in found] == [(42, 1000), (5, 2000), (1000, 3000), (7, 100_000)]
+    for name, key, message in (("x", None, "no metadata 'x'"), ("n", "rowtime", "'n' is one of the stream")):
+        with pytest.raises(InvalidProgramError, match=message):
+            env.tables.from_data_stream(stream, timed(name, key).build())
+
+
 def test_windows_are_over_the_rowtime_that_a_schema_gives(env: StreamExecutionEnvironment) -> None:
     rows = [Row(ms=ms, text=text) for ms, text in ((0, "a b"), (70_000, "c"), (30_000, "d"))]
     schema = (
@@ -464,8 +495,11 @@ def test_a_row_is_a_frame_to_a_function_of_pandas_and_a_frame_a_row(env: StreamE
 
 def test_a_plus_beside_a_text_joins_texts(env: StreamExecutionEnvironment) -> None:
     table = env.tables.from_elements([(1, "a")], ["n", "t"])
-    found = table.select((col("t") + "x").alias("a"), ("x" + col("n")).alias("b"), (col("n") + 1).alias("c"))
-    assert found.to_arrow().to_pylist() == [{"a": "ax", "b": "x1", "c": 2}]
+    texts = [col("t") + "x", "x" + col("n"), col("n") + 1, col("t") + col("t"), col("n") + col("t"), col("t") + None]
+    found = table.select(*(each.alias(f"c{place}") for place, each in enumerate(texts)))
+    assert tuple(found.to_arrow().to_pylist()[0].values()) == ("ax", "x1", 2, "aa", "1a", None)
+    with pytest.raises(SqlValidationError, match="has to be a number"):
+        env.tables.sql_query("SELECT t + t FROM (VALUES ('a')) AS s(t)")
 
 
 def test_a_function_of_a_row_gives_columns_or_rows(env: StreamExecutionEnvironment) -> None:
@@ -502,6 +536,39 @@ def test_an_asynchronous_function_is_awaited_for_several_rows_at_a_time(env: Str
     env.tables.register_function("meeting", udf(Meeting(), result_type="STRING"))
     found = env.tables.sql_query("SELECT meeting(w) AS w FROM (VALUES ('a'), ('b'), ('c')) AS t(w)").to_arrow()
     assert found["w"].to_pylist() == ["A", "B", "C"]
+
+
+async def echo(word: str) -> str:
+    return word
+
+
+class Failing(AsyncScalarFunction):
+    """Fails twice for each word, and then takes its time."""
+
+    def __init__(self) -> None:
+        self.calls: collections.Counter[str] = collections.Counter()
+
+    async def eval(self, word: str) -> str:
+        self.calls[word] += 1
+        if self.calls[word] < 3:
+            raise ValueError(f"call {self.calls[word]}")
+        await asyncio.sleep(20 if word == "slow" else 0)
+        return word
+
+
+def test_an_asynchronous_function_is_called_again_where_it_fails_and_for_a_time(
+    env: StreamExecutionEnvironment,
+) -> None:
+    env.configure({"table.exec.async-scalar.retry-delay": "1 ms", "table.exec.async-scalar.timeout": "200 ms"})
+    env.tables.register_function("failing", udf(Failing(), result_type="STRING"))
+    asked = "SELECT failing(w) AS w FROM (VALUES ('{}'), ('b')) AS t(w)"
+    assert env.tables.sql_query(asked.format("a")).to_arrow()["w"].to_pylist() == ["a", "b"]
+    with pytest.raises(JobExecutionError, match=r"no result within 200 ms for \('slow',\)"):
+        env.tables.sql_query(asked.format("slow")).to_arrow()
+    for options, call in (({"max-attempts": "2"}, 2), ({"retry-strategy": "NO_RETRY"}, 1)):
+        env.configure({f"table.exec.async-scalar.{key}": value for key, value in options.items()})
+        with pytest.raises(JobExecutionError, match=f"call {call}"):
+            env.tables.sql_query(asked.format("a")).to_arrow()
 
 
 class WeightedMean(AggregateFunction):
@@ -561,6 +628,11 @@ def test_what_a_function_does_wrong_names_it(env: StreamExecutionEnvironment) ->
     with pytest.raises(Exception, match="Python: broken") as raised:
         table.select(udf(broken)(col("id"))).to_arrow()
     assert "no such luck" in str(raised.value)
+    short = udf(lambda values: values[1:], result_type="BIGINT", func_type="pandas")
+    with pytest.raises(JobExecutionError, match="the function gave 0 values for 1 rows"):
+        table.select(short(col("id"))).to_arrow()
+    with pytest.raises(InvalidProgramError, match="echo is a coroutine function"):
+        udf(echo, result_type="STRING", func_type="pandas")
 
 
 def test_a_function_is_created_from_a_module(env: StreamExecutionEnvironment) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from msgspec.structs import replace
 
@@ -12,7 +12,7 @@ from flinkray.pyflink.common.configuration import Configuration
 from flinkray.pyflink.unavailable import refused, unavailable
 from flinkray.tables import catalog as catalogs
 from flinkray.tables.api.schemas import ResolvedSchema, Schema, TableDescriptor
-from flinkray.tables.catalog import View
+from flinkray.tables.catalog import ObjectIdentifier, ObjectPath, View
 from flinkray.tables.environment.create_texts import create_table_text
 from flinkray.tables.syntax import statements as syntax
 from flinkray.tables.syntax.names import Name, Path
@@ -33,65 +33,6 @@ __all__ = [
 _NO_PARTITIONS = "tables have no list of partitions: those of files are directories"
 _NO_STATISTICS = "there are no statistics of tables"
 NO_MODELS = "there are no models: call one in a function of your own"
-
-
-class ObjectPath(NamedTuple):
-    """Database and name of a table or function."""
-
-    database_name: str
-    object_name: str
-
-    @staticmethod
-    def from_string(full_name: str) -> ObjectPath:
-        database, dot, name = full_name.partition(".")
-        if not (database and dot and name) or "." in name:
-            raise InvalidProgramError(f"{full_name!r} is no path: it has the form database.name")
-        return ObjectPath(database, name)
-
-    def get_database_name(self) -> str:
-        return self.database_name
-
-    def get_object_name(self) -> str:
-        return self.object_name
-
-    def get_full_name(self) -> str:
-        return f"{self.database_name}.{self.object_name}"
-
-    def __str__(self) -> str:
-        return self.get_full_name()
-
-
-class ObjectIdentifier(NamedTuple):
-    """Catalog, database and name of a table or function."""
-
-    catalog_name: str
-    database_name: str
-    object_name: str
-
-    @staticmethod
-    def of(catalog_name: str, database_name: str, object_name: str) -> ObjectIdentifier:
-        return ObjectIdentifier(catalog_name, database_name, object_name)
-
-    def get_catalog_name(self) -> str:
-        return self.catalog_name
-
-    def get_database_name(self) -> str:
-        return self.database_name
-
-    def get_object_name(self) -> str:
-        return self.object_name
-
-    def to_object_path(self) -> ObjectPath:
-        return ObjectPath(self.database_name, self.object_name)
-
-    def to_list(self) -> list[str]:
-        return list(self)
-
-    def as_summary_string(self) -> str:
-        return ".".join(self)
-
-    def as_serializable_string(self) -> str:
-        return ".".join(f"`{each.replace('`', '``')}`" for each in self)
 
 
 class CatalogDescriptor:

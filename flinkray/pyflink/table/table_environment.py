@@ -173,7 +173,7 @@ class StreamTableEnvironment(TableEnvironment):
     def _from_data_stream(
         self, stream: data_stream.DataStream, schema: Schema | None, changes: Changes, name: str = "the stream"
     ) -> Table:
-        found = super()._from_data_stream(stream, None, changes, name)
+        found = super()._from_data_stream(table_environment.with_metadata(stream, schema), None, changes, name)
         if stream.record_type is not None and stream.record_type.kind is Kind.SCALAR:
             found = found.alias("f0")  # what Flink calls the column of bare values
         return found if schema is None else self._with_schema(found, schema, changes.before)

@@ -24,6 +24,12 @@ class TableSchema(ResolvedSchema):
     def builder() -> TableSchema.Builder:
         return TableSchema.Builder()
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ResolvedSchema) and self.row_type.fields == other.row_type.fields
+
+    def __hash__(self) -> int:
+        return hash(self.row_type.fields)
+
     def copy(self) -> TableSchema:
         return TableSchema(self.row_type.names, self.row_type.types)
 

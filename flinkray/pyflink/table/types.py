@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Self
 
 from flinkray.pyflink.common.typeinfo import ArrowTypeInfo, TypeInformation, Types
@@ -35,11 +35,11 @@ class DataType(TypeInformation):
     def __hash__(self) -> int:
         return hash(self.logical_type)
 
-    def not_null(self) -> DataType:
-        return DataType(self.logical_type.not_null())
+    def not_null(self) -> Self:
+        return type(self)(self.logical_type.not_null())
 
-    def nullable(self) -> DataType:
-        return DataType(self.logical_type.as_nullable())
+    def nullable(self) -> Self:
+        return type(self)(self.logical_type.as_nullable())
 
     def bridged_to(self, conversion_cls: str) -> Self:
         """Taken for PyFlink's programs, as is: the class is one of Java's."""
@@ -47,17 +47,52 @@ class DataType(TypeInformation):
 
 
 class RowType(DataType):
-    """The type of rows."""
+    """The type of rows: `RowType([DataTypes.FIELD("a", DataTypes.INT())]).add("b", DataTypes.STRING())`."""
+
+    __slots__ = ()
+
+    def __init__(self, fields: Sequence[Any] | LogicalType = (), nullable: bool = True) -> None:
+        super().__init__(fields if isinstance(fields, LogicalType) else data_types.DataTypes.ROW(fields, nullable))
+
+    def add(self, field: str | RowField, data_type: Any = None) -> RowType:
+        """Adds a field to this very type, which it gives."""
+        if isinstance(field, str):
+            if data_type is None:
+                raise ValueError(f"field {field!r} needs a type: add({field!r}, DataTypes.INT())")
+            field = DataTypes.FIELD(field, data_type)
+        self.__init__([*self.fields, field], self._rows.nullable)  # type: ignore[misc]
+        return self
+
+    @property
+    def _rows(self) -> logical.RowType:
+        assert isinstance(self.logical_type, logical.RowType)
+        return self.logical_type
+
+    @property
+    def fields(self) -> list[RowField]:
+        return list(self._rows.fields)
+
+    @property
+    def names(self) -> list[str]:
+        return list(self._rows.names)
 
     def field_names(self) -> list[str]:
-        assert isinstance(self.logical_type, logical.RowType)
-        return list(self.logical_type.names)
+        return self.names
 
     def field_types(self) -> list[DataType]:
-        assert isinstance(self.logical_type, logical.RowType)
-        return [
-            RowType(each) if isinstance(each, logical.RowType) else DataType(each) for each in self.logical_type.types
-        ]
+        return [RowType(each) if isinstance(each, logical.RowType) else DataType(each) for each in self._rows.types]
+
+    def __iter__(self) -> Iterator[RowField]:
+        return iter(self.fields)
+
+    def __len__(self) -> int:
+        return len(self.fields)
+
+    def __getitem__(self, key: str | int | slice) -> Any:
+        """The field of a name or a place; of a slice, a type of its fields."""
+        if isinstance(key, slice):
+            return RowType(self.fields[key])
+        return dict(zip(self.names, self.fields, strict=True))[key] if isinstance(key, str) else self.fields[key]
 
 
 _OF_STREAMS: dict[TypeRoot, Callable[[], TypeInformation]] = {
@@ -93,7 +128,7 @@ class DataTypes:
     @staticmethod
     def ROW(row_fields: Sequence[Any] = (), nullable: bool = True) -> RowType:
         """A row type of fields, or of types alone, whose columns are f0, f1, ..."""
-        return RowType(data_types.DataTypes.ROW(row_fields, nullable))
+        return RowType(row_fields, nullable)
 
     @staticmethod
     def NULL() -> DataType:

@@ -334,11 +334,15 @@ class Expression:
         right = as_expression(other)
         return self._with(syntax.Infix(operator, self._node, right._node), right)
 
-    def __repr__(self) -> str:
+    def __str__(self) -> str:
+        """The expression in SQL, which what takes texts of expressions reads."""
         try:
-            return f"<Expression {expression_text(self._node)}>"
+            return expression_text(self._node)
         except NotImplementedError:  # an order, or the bound of a window, which no expression of SQL is
-            return f"<Expression {self._node}>"
+            return str(self._node)
+
+    def __repr__(self) -> str:
+        return f"<Expression {self}>"
 
 
 class CalledProperty(Expression):

@@ -50,7 +50,7 @@ def planned(query: syntax.Query, catalog: Catalog, tables: Mapping[str, Plan]) -
         ) from None
     statement = parse_statement(sql)
     assert isinstance(statement, QueryStatement)
-    return Planned(Binder(catalog, sql, tables).query(statement), statement, sql)
+    return Planned(Binder(catalog, sql, tables, joins_texts=True).query(statement), statement, sql)
 
 
 def read_expression(given: Any) -> Expression:

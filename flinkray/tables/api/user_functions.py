@@ -137,6 +137,8 @@ def udf(
     kind = udf_type or func_type
     if kind not in FUNCTION_KINDS:
         raise InvalidProgramError(f"udf(func_type=...) is one of {', '.join(FUNCTION_KINDS)}, not {kind!r}")
+    if kind != GENERAL and inspect.iscoroutinefunction(getattr(f, "eval", f)):
+        raise InvalidProgramError(f"{own_name(f)} is a coroutine function: these have no func_type={kind!r}")
     result = _result(f, result_type, "udf")
     return _wrapper(f, name, result, input_types, "scalar", kind, deterministic)
 

@@ -28,11 +28,14 @@ class Binder:
     Args:
         sql: the text that the statements were read from, for the places that errors show.
         tables: plans that the statements read by names, before those of the catalog.
+        joins_texts: `+` beside a text joins texts.
     """
 
-    def __init__(self, catalog: Catalog, sql: str, tables: Mapping[str, Plan] | None = None) -> None:
+    def __init__(
+        self, catalog: Catalog, sql: str, tables: Mapping[str, Plan] | None = None, *, joins_texts: bool = False
+    ) -> None:
         plans = {name: CommonTablePlan(plan) for name, plan in (tables or {}).items()}
-        self._context = Context(sql, catalog, plans)
+        self._context = Context(sql, catalog, plans, joins_texts)
 
     def query(self, statement: syntax.QueryStatement) -> Plan:
         """The plan of a query.

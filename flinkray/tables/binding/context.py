@@ -20,11 +20,16 @@ class CommonTablePlan(Struct, frozen=True):
 
 
 class Context(Struct, frozen=True):
-    """The text that is bound, the catalog, and the tables of WITH by name."""
+    """The text that is bound, the catalog, and the tables of WITH by name.
+
+    Args:
+        joins_texts: `+` beside a text joins texts, as in the Table API; SQL has `||` for that alone.
+    """
 
     sql: str
     catalog: Catalog
     common_tables: Mapping[str, CommonTablePlan] = {}
+    joins_texts: bool = False
 
     def fail(self, node: Node, message: str | InvalidProgramError) -> NoReturn:
         """Raise that a node of the statement is wrong."""

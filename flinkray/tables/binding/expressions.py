@@ -23,7 +23,18 @@ from flinkray.tables.syntax import expressions as syntax
 from flinkray.tables.syntax.names import Name
 from flinkray.tables.syntax.nodes import Node
 from flinkray.tables.types.common import common_type
-from flinkray.tables.types.logical import ARRAY, BOOLEAN, INTERVAL, MAP, MULTISET, LogicalType, RowType, TypeRoot
+from flinkray.tables.types.logical import (
+    ARRAY,
+    BOOLEAN,
+    INTERVAL,
+    MAP,
+    MULTISET,
+    STRING,
+    TEXTS,
+    LogicalType,
+    RowType,
+    TypeRoot,
+)
 
 QueryBinder = Callable[[syntax.Query, Scope], Plan]
 """Binds a query whose columns may be those of a scope around it."""
@@ -107,7 +118,11 @@ class ExpressionBinder:
     def _(self, node: syntax.Infix) -> BoundExpression:
         if isinstance(node.left, syntax.Row) and isinstance(node.right, syntax.Row):
             return self._rows(node, node.left, node.right)
-        return self.call(node, node.operator, self.bind(node.left), self.bind(node.right))
+        operands = self.all((node.left, node.right))
+        if node.operator == "+" and self.context.joins_texts and any(each.type.root in TEXTS for each in operands):
+            texts = [each if each.type.root in TEXTS else cast_to(each, STRING) for each in operands]
+            return self.call(node, "||", *texts)
+        return self.call(node, node.operator, *operands)
 
     @_bind.register
     def _(self, node: syntax.Apart) -> BoundExpression:

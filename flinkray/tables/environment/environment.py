@@ -193,23 +193,21 @@ class TableEnvironment(StatementEnvironment):
         Raises:
             SqlError: a column is not there, or its type does not fit.
         """
-        if any(isinstance(column, syntax.MetadataColumn) for column in schema.columns):
-            raise InvalidProgramError("a stream has no metadata: take its event time into a column before")
-        casts = [
-            Expression(expressions.Cast(reference(column.name.text), column.type)).alias(column.name.text)
+        casts = {
+            column.name.text: Expression(expressions.Cast(reference(column.name.text), column.type))
             for column in schema.columns
-            if isinstance(column, syntax.PhysicalColumn)
-        ]
+            if isinstance(column, syntax.PhysicalColumn | syntax.MetadataColumn)
+        }
+        for name in casts.keys() - set(found.columns):
+            found.select(Expression(reference(name)))  # which fails, and offers the nearest column
         if casts:
-            names = {column.name.text for column in schema.columns if isinstance(column, syntax.PhysicalColumn)}
-            for name in names - set(found.columns):
-                found.select(Expression(reference(name)))  # which fails, and offers the nearest column
-            found = found.add_or_replace_columns(*casts)
-        items = [] if casts else [Expression(reference(name)) for name in found.columns]
+            found = found.add_or_replace_columns(*(cast.alias(name) for name, cast in casts.items()))
+        takes_all = not any(isinstance(column, syntax.PhysicalColumn) for column in schema.columns)
+        items = [Expression(reference(name)) for name in found.columns] if takes_all else []
         for column in schema.columns:
             if isinstance(column, syntax.ComputedColumn):
                 items.append(Expression(column.expression).alias(column.name.text))
-            else:
+            elif not takes_all:
                 items.append(Expression(reference(column.name.text)))
         found = found.select(*items)
         if not (schema.watermarks or schema.keys):

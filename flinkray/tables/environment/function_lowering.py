@@ -120,7 +120,7 @@ class ProgramLowering(PlanLowering):
             made.append(ScalarCall(function.implementation, arguments, field))
         inputs = [TableColumn(field.name, field.type) for field in plan.input.row_type.fields]
         title = ", ".join(each.implementation.name for each in made)
-        extended = self._step(source, ScalarCalls(made, width), [*inputs, *results], title, plan)
+        extended = self._step(source, ScalarCalls(made, width, self.options.awaiting), [*inputs, *results], title, plan)
         numbers = {call: Column(call.type, width + place) for place, call in enumerate(calls)}
 
         def change(expression: BoundExpression) -> BoundExpression:

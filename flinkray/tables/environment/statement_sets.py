@@ -13,7 +13,7 @@ from flinkray.errors import InvalidProgramError
 from flinkray.tables.api.schemas import TableDescriptor
 from flinkray.tables.api.table import Table
 from flinkray.tables.binding.binder import Binder
-from flinkray.tables.catalog import Catalog
+from flinkray.tables.catalog import UNREGISTERED, Catalog, ObjectIdentifier
 from flinkray.tables.compiled.contents import PlanContent, to_text
 from flinkray.tables.compiled.references import FilePlanReference, PlanReference
 from flinkray.tables.environment.results import TableResult
@@ -141,9 +141,10 @@ class TablePipeline:
         """The INSERT as a plan that can be kept; errors as of `compile_plan_sql`."""
         return CompiledPlan(self._environment, self._environment._compile([self._insert_planned]))
 
-    def get_sink_identifier(self) -> str:
-        """The full name of the table that rows go into."""
-        return ".".join(self._insert_planned.plan.table.path)
+    def get_sink_identifier(self) -> ObjectIdentifier | None:
+        """The name of the table that rows go into; None: it is one of a descriptor, and has none."""
+        found = ObjectIdentifier(*self._insert_planned.plan.table.path)
+        return None if found.object_name.startswith(UNREGISTERED) else found
 
 
 class StatementSet:

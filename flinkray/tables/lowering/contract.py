@@ -16,7 +16,7 @@ from flinkray.tables.plans.changelogs import changes_of, final_changes, inputs_n
 from flinkray.tables.plans.expressions import Plan
 from flinkray.tables.plans.nodes import Scan
 from flinkray.tables.plans.tables import TablePath
-from flinkray.tables.user_functions import Implementation
+from flinkray.tables.user_functions import Awaiting, Implementation
 from flinkray.transformations.operator_factories import SourceFactory, TableFactory
 from flinkray.transformations.partitioning import GlobalPartitioner, KeyGroupPartitioner
 from flinkray.transformations.table_factories import DeduplicateFactory, GroupAggregateFactory, NormalizeFactory
@@ -87,6 +87,8 @@ class TableOptions(Struct, frozen=True):
     takes_table_options: bool = True
     """Whether a hint may change the options of a table."""
     sinks: SinkOptions = SinkOptions()
+    awaiting: Awaiting = Awaiting()
+    """How functions of the user's that are coroutines are awaited."""
 
 
 class NodeUids:

@@ -9,6 +9,11 @@ from typing import Any
 from flinkray.config.configuration import Configuration
 from flinkray.config.options import AGG_PHASE_STRATEGY, RUNTIME_MODE
 from flinkray.config.table_options import (
+    ASYNC_AT_ONCE,
+    ASYNC_ATTEMPTS,
+    ASYNC_DELAY,
+    ASYNC_RETRIES,
+    ASYNC_TIMEOUT,
     CDC_DUPLICATES,
     DYNAMIC_OPTIONS,
     KEYED_SHUFFLE,
@@ -39,6 +44,7 @@ from flinkray.tables.plans.tables import Table, TableColumn, TablePath
 from flinkray.tables.syntax.parsing.parser import parse_statement
 from flinkray.tables.syntax.statements import QueryStatement
 from flinkray.tables.types.arrow import from_arrow, stored_schema
+from flinkray.tables.user_functions import Awaiting
 from flinkray.transformations.operator_factories import OBJECTS_IN_ARROW, ChangelogRole, changelog_role
 from flinkray.transformations.transformation import PhysicalTransformation, Transformation
 from flinkray.types.changelogs import INSERTS, Changes
@@ -93,6 +99,12 @@ def options_of(configuration: Configuration) -> TableOptions:
             materialize=configuration.get(UPSERT_MATERIALIZE),
             shuffle=configuration.get(KEYED_SHUFFLE),
             refuses_conflicts=configuration.get(REQUIRE_ON_CONFLICT),
+        ),
+        awaiting=Awaiting(
+            at_once=configuration.get(ASYNC_AT_ONCE),
+            timeout_ms=configuration.get(ASYNC_TIMEOUT),
+            attempts=configuration.get(ASYNC_ATTEMPTS) if configuration.get(ASYNC_RETRIES) == "FIXED_DELAY" else 1,
+            delay_ms=configuration.get(ASYNC_DELAY),
         ),
     )
 

@@ -53,6 +53,8 @@ from flinkray.pyflink.datastream.state import (
     ValueStateDescriptor,
 )
 from flinkray.pyflink.table import DataTypes, Schema, StreamTableEnvironment, TableDescriptor, TableSchema
+from flinkray.pyflink.table.catalog import ObjectIdentifier
+from flinkray.pyflink.table.types import RowType
 from flinkray.pyflink.texts import line_texts, printed_texts
 from flinkray.state.descriptors import TtlUpdateType
 from flinkray.streams.environment import StreamExecutionEnvironment
@@ -404,7 +406,33 @@ def test_types_of_a_tables_columns_are_those_of_data_types(pyflink_env: PyFlinkE
         assert none is None
     with pytest.raises(TypeError, match="by its name, or its place from 0, not by None"):
         schema.get_field_data_type(None)  # type: ignore[arg-type]
-    assert str(TableSchema(["n", "s"], schema.get_field_data_types())) == "root\n |-- n: BIGINT\n |-- s: STRING\n"
+    named = TableSchema(["n", "s"], schema.get_field_data_types())
+    assert str(named) == "root\n |-- n: BIGINT\n |-- s: STRING\n"
+    assert named == schema == named != TableSchema(["n"], [DataTypes.BIGINT()])
+
+
+def test_a_type_of_rows_is_put_together_field_by_field() -> None:
+    fields = [DataTypes.FIELD("a", DataTypes.INT()), DataTypes.FIELD("b", DataTypes.STRING())]
+    rows = RowType().add("a", DataTypes.INT()).add(fields[1])
+    assert rows == DataTypes.ROW(fields) == RowType(fields) != RowType(fields[:1])
+    assert (rows.names, rows.fields, [*rows], len(rows)) == (["a", "b"], fields, fields, 2)
+    assert (rows["b"], rows[0], rows[1:]) == (fields[1], fields[0], RowType(fields[1:]))
+    assert rows.not_null().field_types() == [DataTypes.INT(), DataTypes.STRING()]
+    for key, error in (("c", KeyError), (2, IndexError), (1.5, TypeError)):
+        with pytest.raises(error):
+            rows[key]  # type: ignore[index]
+    with pytest.raises(ValueError, match="field 'c' needs a type"):
+        rows.add("c")
+
+
+def test_an_insert_tells_the_name_of_its_table_where_it_has_one(pyflink_env: PyFlinkEnvironment) -> None:
+    t_env = StreamTableEnvironment.create(pyflink_env)
+    sink = TableDescriptor.for_connector("blackhole").schema(Schema.new_builder().column("n", "BIGINT").build()).build()
+    t_env.create_temporary_table("gone", sink)
+    rows = t_env.from_elements([(1,)], ["n"])
+    found = rows.insert_into("gone").get_sink_identifier()
+    assert found == ObjectIdentifier.of("default_catalog", "default_database", "gone")
+    assert rows.insert_into(sink).get_sink_identifier() is None
 
 
 @pytest.mark.usefixtures("executor")
