@@ -29,7 +29,8 @@ from flinkray import (
 from flinkray.batches.row_codec import decode
 from flinkray.connectors.postgres import connections
 from flinkray.connectors.postgres.changes import stream
-from flinkray.connectors.postgres.changes.splits import LogSplit, SnapshotSplit
+from flinkray.connectors.postgres.changes.settings import SplitKey
+from flinkray.connectors.postgres.changes.splits import LogSplit, Piece, SnapshotSplit, pieces_query
 from flinkray.connectors.postgres.connections import PostgresError
 from flinkray.connectors.source import ReaderStatus, SourceBatch, SourceReader
 from tests.servers.test_kafka_source import environment
@@ -584,6 +585,12 @@ def test_rows_whose_keys_are_equal_are_read_at_one_moment_whatever_their_texts(p
     assert sorted(row.j for row in found) == [1, 2, 3, 4, 5, 6]
     assert list(dict.fromkeys(filter(None, counts))) == [3, 4, 6]
     reader.close()
+
+
+def test_the_pieces_of_keys_with_any_signs_are_found(postgres: PostgresServer) -> None:
+    pieces = (Piece("a%b'", True, "1:1:", 1), Piece(None, False, "1:1:", 1))
+    query = pieces_query(pieces, SplitKey("k", "text", "", True))
+    assert postgres.execute(query, ["a%b'", "a%a", "b", None]) == [(0,), (0,), (1,), (1,)]
 
 
 def test_rows_that_are_written_anew_while_the_snapshot_waits_for_that_are_read(

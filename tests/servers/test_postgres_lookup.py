@@ -80,6 +80,13 @@ def test_keys_of_several_columns_and_of_any_text(postgres: PostgresServer) -> No
     keys = pa.record_batch({"u": ["00000000-0000-0000-0000-000000000005", "0" * 31 + "5"]})
     assert [int(each) for each in other(keys)["v"].to_pylist()] == [5, 5]
     other.close()
+    by_bytes = postgres.create_table("(k bytea, v int)")
+    postgres.execute(f"INSERT INTO {by_bytes} VALUES (%s, 1), (%s, 2)", b"\x00\xff", rb"\x41")
+    binary = PostgresLookup(postgres.uri, by_bytes, "k")
+    binary.open(Figures())
+    asked = pa.record_batch({"k": [rb"\x41", None, b"A", b"\x00\xff"]})
+    assert binary(asked)["v"].to_pylist() == [2, None, None, 1]
+    binary.close()
 
 
 def test_what_was_found_or_not_is_good_for_a_while(postgres: PostgresServer, words: str) -> None:

@@ -13,6 +13,7 @@ from flinkray.errors import InvalidProgramError, RecordError, UnknownColumnError
 
 NUMERIC = 1700
 _JSON = 114
+_XML = 142
 _OID = 26
 _TEXTS = (25, 1043, 1042, 19)
 _READ_AS_THEY_ARE: dict[int, pa.DataType] = {
@@ -63,10 +64,14 @@ class Column(Struct, frozen=True):
         name = quoted(self.name)
         read = self.element_id or self.type_id
         as_type = "" if read in _READ_AS_THEY_ARE else "::int8" if read == _OID else "::text"
+        # A cast of XML keeps the declaration that the log, and whoever else reads it, does not get.
+        shown = f"concat({name})" if read == _XML else name
         if self.element_id:
             # The driver would make one long list of an array of several dimensions; appending to one is an error.
-            array = f"{name}{as_type and as_type + '[]'}"
+            array = f"{shown}{as_type and as_type + '[]'}"
             return f"CASE WHEN {name} IS NOT NULL THEN trim_array(array_append({array}, NULL), 1) END AS {name}"
+        if read == _XML:
+            return f"CASE WHEN {name} IS NOT NULL THEN {shown} END AS {name}"
         return f"{name}{as_type} AS {name}" if as_type else name
 
 

@@ -167,15 +167,13 @@ def told(connection: Any, command: str) -> Any:
     return result
 
 
-_LOGGED_AS = (
-    "SELECT set_config('client_encoding', 'UTF8', false), set_config('bytea_output', 'hex', false), "
-    "set_config('extra_float_digits', '1', false)"
-)
+_LOGGED_AS = "SELECT set_config('client_encoding', 'UTF8', false)"
 _SETTINGS = (
     "SELECT set_config('client_min_messages', 'warning', false), "  # others would be written to standard error
     # What a text means, and how a value reads as one, is the same whatever server and user are set to.
     "set_config('TimeZone', 'UTC', false), set_config('DateStyle', 'ISO, MDY', false), "
-    "set_config('IntervalStyle', 'postgres', false), "
+    "set_config('IntervalStyle', 'postgres', false), set_config('bytea_output', 'hex', false), "
+    "set_config('extra_float_digits', '1', false), set_config('standard_conforming_strings', 'on', false), "
     f"set_config('lock_timeout', CASE current_setting('lock_timeout') WHEN '0' THEN '{LOCK_TIMEOUT_S}s' "
     "ELSE current_setting('lock_timeout') END, false)"
 )

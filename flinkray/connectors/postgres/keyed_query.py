@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -113,7 +114,8 @@ def elements(values: pa.Array, column: Column, where: str) -> pa.Array:
     # A key of the stream may be larger than the table's integers, and is in no row then.
     arrow_type = pa.int64() if column.type_id in INTEGERS else column.arrow_type
     try:
-        texts = values.cast(arrow_type).cast(pa.string())
+        keys = values.cast(arrow_type)
+        texts = _digits(keys) if pa.types.is_binary(keys.type) else keys.cast(pa.string())
     except pa.ArrowException as error:
         raise RecordError(
             f"{where}: column {column.name!r} of the table is {column.arrow_type}, and a key of the stream is no such: "
@@ -121,6 +123,16 @@ def elements(values: pa.Array, column: Column, where: str) -> pa.Array:
         ) from error
     escaped = pc.replace_substring(pc.replace_substring(texts, "\\", "\\\\"), '"', '\\"')
     return pc.binary_join_element_wise('"', escaped, '"', "")
+
+
+def _digits(values: pa.Array) -> pa.Array:
+    """Bytes as texts such as \\x00ff."""
+    lengths = pc.binary_length(values).fill_null(0).to_numpy()
+    offsets = np.concatenate([[0], np.cumsum(2 * lengths)]).astype(np.int32)
+    found = b"".join(values.drop_null().to_pylist()).hex().encode()
+    buffers = [pc.is_valid(values).buffers()[1], pa.py_buffer(offsets), pa.py_buffer(found)]
+    texts = pa.Array.from_buffers(pa.string(), len(values), buffers)
+    return pc.binary_join_element_wise("\\x", texts, "")
 
 
 def _literal(texts: pa.Array) -> str:

@@ -139,4 +139,5 @@ def pieces_query(pieces: Sequence[Piece], key: SplitKey) -> str:
         if piece.high is not None
     )
     found = f"CASE{cases} ELSE {len(pieces) - 1} END" if cases else "0"
+    found = found.replace("%", "%%")  # a value with this sign would stand for a parameter
     return f"SELECT {found} FROM unnest(%s::text[]) WITH ORDINALITY AS keys (key, place) ORDER BY place"
