@@ -453,6 +453,12 @@ class RowEncoder:
                 "surrogate, which is no character: it comes of text that was decoded with errors='surrogateescape', or "
                 "of JSON; value.encode('utf-8', 'replace').decode() has '?' in its place, or keep the bytes as they are"
             )
+        if isinstance(value, datetime.time) and value.tzinfo is None and expected.startswith("time32"):
+            return TypeMismatchError(
+                f"{operator_label(self._operator, self._subtask)}: {where}value {short_repr(value)} has more digits of "
+                f"a second than {expected}; set {self._argument}= to a type with more, such as TIME(6) of tables or "
+                "Types.SQL_TIME(), or cut them: value.replace(microsecond=0)"
+            )
         return TypeMismatchError(
             f"{operator_label(self._operator, self._subtask)}: {where}value {short_repr(value)} "
             f"({type(value).__name__}) does not fit {expected}; set {self._argument}= to a type that holds all its "

@@ -28,7 +28,8 @@ def connect_to_running_ray() -> None:
         )
         raise ConfigurationError(
             f"{what}, and one that this process starts would end with it: start one with `ray start --head`, or name "
-            "one in RAY_ADDRESS"
+            "one in RAY_ADDRESS. A job of execution.target=local is a part of its program, which prints the address to "
+            "watch it at where rest.port or rest.bind-port is set"
         ) from error
 
 

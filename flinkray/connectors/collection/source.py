@@ -139,18 +139,19 @@ class _TableReader(SplitListReader[RowRange]):
 class CollectionSource(TableSource):
     """The values of a Python collection, in order, in one subtask. A changelog, if a `Row` is no insert."""
 
-    def __init__(self, values: Iterable[Any], type_info: Any = None) -> None:
+    def __init__(self, values: Iterable[Any], type_info: Any = None, *, argument: str = "type_info") -> None:
+        """`argument` is what the caller's own argument for the type is called, which errors name."""
         if isinstance(values, str | bytes) or not isinstance(values, Iterable):
             raise InvalidProgramError(f"a collection of values is needed, such as a list, not {values!r}")
         rows = list(values)
         declared = None if type_info is None else record_type(type_info)
         if not rows and declared is None:
-            raise InvalidProgramError("an empty collection says nothing about its type; set type_info=")
+            raise InvalidProgramError(f"an empty collection says nothing about its type; set {argument}=")
         if declared is not None and not rows:
             super().__init__(declared.schema.empty_table(), declared.kind)
             return
         is_changelog = any(isinstance(row, Row) and row.get_row_kind() is not RowKind.INSERT for row in rows)
-        encoder = RowEncoder("Source: Collection", "1 of 1", declared, "type_info", gives_changelog=is_changelog)
+        encoder = RowEncoder("Source: Collection", "1 of 1", declared, argument, gives_changelog=is_changelog)
         batch = encoder.encode(rows, None)
         super().__init__(pa.Table.from_batches([batch.data]), batch.kind, batch.kinds)
 

@@ -116,8 +116,8 @@ class TableEnvironment(StatementEnvironment):
         rows = [each if isinstance(each, tuple | dict) else (each,) for each in elements]
         kind = _rows_of(schema)
         if kind is not None:
-            return self._from_source(CollectionSource(rows, stored_schema(kind)), "Elements", kind)
-        source = CollectionSource(rows)
+            return self._from_source(CollectionSource(rows, stored_schema(kind), argument="schema"), "Elements", kind)
+        source = CollectionSource(rows, argument="schema")
         if schema is None:
             return self._from_source(source, "Elements")
         assert source.output_type is not None

@@ -11,7 +11,7 @@ import pytest
 
 import flinkray
 from flinkray import InvalidProgramError, StreamExecutionEnvironment
-from flinkray.errors import SqlError
+from flinkray.errors import SqlError, TypeMismatchError
 from flinkray.tables.api import expressions as functions
 from flinkray.tables.api.data_types import DataTypes, logical_type
 from flinkray.tables.api.expressions import CURRENT_ROW, UNBOUNDED_RANGE, col, lit, row_interval
@@ -305,3 +305,9 @@ def test_a_star_is_all_columns_of_a_select(tables: TableEnvironment) -> None:
     assert users.select((col("uid") + 1).alias("next"), col("*")).columns == ["next", "uid", "city"]
     with pytest.raises(SqlError, match="neither in GROUP BY"):
         users.group_by(col("uid")).select(col("*"))
+
+
+def test_a_time_of_more_digits_than_its_column_is_refused_with_the_type_that_holds_it(tables: TableEnvironment) -> None:
+    seconds = DataTypes.ROW([DataTypes.FIELD("t", DataTypes.TIME())])
+    with pytest.raises(TypeMismatchError, match=r"more digits of a second than time32\[s\]; set schema=.*TIME\(6\)"):
+        tables.from_elements([(datetime.time(1, 2, 3, 4),)], seconds)
