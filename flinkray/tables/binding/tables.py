@@ -52,8 +52,8 @@ class TableBinder:
         except InvalidProgramError as error:
             self.context.fail(node.table, error)
         partitioned = tuple(each.text for each in node.partitioned_by) or (() if base is None else base.partitioned_by)
-        comment = node.comment if node.comment is not None or base is None else base.comment
-        return Table(path, tuple(columns), watermark, key, partitioned, tuple(options.items()), comment)
+        # The comment of a table that this one is LIKE is that one's own, as in Flink.
+        return Table(path, tuple(columns), watermark, key, partitioned, tuple(options.items()), node.comment)
 
     # -- columns
 

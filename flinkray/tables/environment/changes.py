@@ -120,6 +120,9 @@ class Changes:
             return self._alter_view(node)
         if node.kind == "DATABASE" and isinstance(node.change, syntax.SetOptions):
             return self._try(node.path, lambda: self._set_database(node))
+        if node.kind == "CATALOG" and isinstance(node.change, syntax.SetComment):
+            name, comment = node.path.texts[0], node.change.comment
+            return self._try(node.path, lambda: self.catalog.comment_on_catalog(name, comment))
         return self.refuse(node, f"ALTER {node.kind} cannot do this here")
 
     def _alter_view(self, node: syntax.Alter) -> Answer:
@@ -198,7 +201,8 @@ class Changes:
     def _(self, node: syntax.Use) -> Answer:
         path = node.paths[0]
         if node.kind == "MODULES":
-            self.refuse(node, "there is one module, core, and it is always used")
+            other = next((each for each in node.paths if each.texts != ("core",)), None)
+            return OK if other is None else self.fail(other, "there is one module, core, and it is always used")
         if node.kind == "CATALOG":
             return self._try(path, lambda: self.catalog.use_catalog(path.texts[0]))
         return self._try(path, lambda: self.catalog.use_database(path.texts))
@@ -219,6 +223,8 @@ class Changes:
                 self._try(node.path, lambda: self.catalog.remove_catalog(name))
         elif node.kind == "DATABASE":
             was_there = self._drop_database(node)
+        elif node.if_exists:
+            return OK
         else:
             self.refuse(node, f"there are no {node.kind.lower()}s here")
         if not was_there and not node.if_exists:

@@ -42,6 +42,9 @@ def altered(table: Table, node: syntax.AlterTable, catalog: Catalog, sql: str) -
     return Binder(catalog, text).table(again)[0]
 
 
+_COMMENTED = syntax.PhysicalColumn | syntax.MetadataColumn | syntax.ComputedColumn
+
+
 class _Schema:
     """Changes the columns, keys and watermark of a CREATE TABLE."""
 
@@ -71,16 +74,18 @@ class _Schema:
             if change.verb == "MODIFY" and place is None:
                 self._fail(each.column, f"there is no column {each.column.name.text!r}: ADD it")
             names = [column.name.text for column in columns]
-            at = len(columns)
+            at, column = len(columns), each.column
             if place is not None:
-                at = names.index(each.column.name.text)
+                at = names.index(column.name.text)
+                if isinstance(column, _COMMENTED) and column.comment is None:  # what is not said anew stays
+                    column = replace(column, comment=getattr(columns[at], "comment", None))
                 del columns[at], names[at]
             if each.position is not None:
                 after = each.position.after
                 if after is not None and after.text not in names:
                     self._fail(after, f"there is no column {after.text!r}; columns: {', '.join(names)}")
                 at = 0 if after is None else names.index(after.text) + 1
-            columns.insert(at, each.column)
+            columns.insert(at, column)
         if change.verb == "ADD" and ((change.keys and self.created.keys) or (change.watermarks and self._watermarks)):
             self._fail(change, "the table has one already: MODIFY it")
         keys, watermarks = change.keys or self.created.keys, change.watermarks or self._watermarks

@@ -58,7 +58,7 @@ class Shows:
             "CURRENT DATABASE": lambda _: listed("current database name", [self.catalog.current_database]),
             "MODULES": lambda _: listed("module name", ["core"]),
             "FULL MODULES": lambda _: tabled(("module name", "used"), [("core", True)], (str, bool)),
-            "MATERIALIZED TABLES": lambda _: listed("materialized table name", []),
+            "MATERIALIZED TABLES": lambda _: listed("materialized table", []),
             "MODELS": lambda _: listed("model name", []),
             "PROCEDURES": lambda _: listed("procedure name", []),
             "JARS": lambda _: listed("jars", []),
@@ -153,7 +153,8 @@ class Shows:
     def _describe_catalog(self, node: syntax.Describe) -> Answer:
         found = self._found(node.path, lambda: self.catalog.catalog(node.path.texts[0]))
         options = dict(found.options)
-        rows = [("name", found.name), ("type", options.pop("type")), ("comment", found.comment or "")]
+        rows: list[tuple[str, str | None]] = [("name", found.name), ("type", options.pop("type"))]
+        rows += [("comment", found.comment)]
         if node.extended:
             rows += [(f"option:{key}", value) for key, value in sorted(options.items())]
         return tabled(("info name", "info value"), rows)

@@ -102,6 +102,23 @@ def test_a_table_is_altered_as_if_it_had_been_created_so(tables: TableEnvironmen
     assert ("WATERMARK" in names(tables, "SHOW CREATE TABLE o")[0]) == (change != "DROP WATERMARK")
 
 
+def test_comments_are_kept_and_given_as_in_flink(tables: TableEnvironment) -> None:
+    done(tables, "ALTER TABLE orders MODIFY id DECIMAL(20, 0) NOT NULL", "CREATE TABLE o COMMENT 'x' LIKE orders")
+    assert next(row[6] for row in tables.execute_sql("DESCRIBE orders").collect()) == "the id"
+    done(tables, "CREATE TABLE p LIKE o", "CREATE CATALOG c WITH ('type'='generic_in_memory')")
+    assert "COMMENT 'x'" in names(tables, "SHOW CREATE TABLE o")[0]
+    assert "COMMENT 'x'" not in names(tables, "SHOW CREATE TABLE p")[0]
+    for comment in (None, "mine"):
+        assert [tuple(row) for row in tables.execute_sql("DESCRIBE CATALOG c").collect()][2] == ("comment", comment)
+        done(tables, "ALTER CATALOG c COMMENT 'mine'")
+
+
+def test_statements_that_change_nothing_here_are_taken(tables: TableEnvironment) -> None:
+    done(tables, "USE MODULES core", "DROP MODEL IF EXISTS m", "DROP MATERIALIZED TABLE IF EXISTS m")
+    with pytest.raises(SqlError, match="there is one module, core"):
+        tables.execute_sql("USE MODULES hive, core")
+
+
 def test_a_temporary_table_hides_the_one_of_its_name(tables: TableEnvironment) -> None:
     done(tables, "CREATE TEMPORARY TABLE g (other INT) WITH ('connector'='print')")
     assert names(tables, "SHOW COLUMNS FROM g") == ["other"]
@@ -206,6 +223,7 @@ def test_plans_are_explained_whether_or_not_they_can_be_executed(tables: TableEn
     both = shown(tables, f"EXPLAIN JSON_EXECUTION_PLAN STATEMENT SET BEGIN {insert}; {insert}; END")
     assert both.count("Insert(") == 4
     assert both.count("operator 1: Source: g") == 1, "the table is read once for both"
+    assert "Sink: Collect" in shown(tables, "EXPLAIN JSON_EXECUTION_PLAN SELECT name FROM g")
 
 
 def test_a_plan_shows_what_the_rows_of_each_node_do(tables: TableEnvironment) -> None:
