@@ -93,7 +93,7 @@ class PostgresChangesSource(DescribedSource[ChangesSettings]):
             raise InvalidProgramError(f"{_NAME}(truncated=...) is 'fail' or 'skip', not {truncated!r}")
         if slot is not None and not re.fullmatch(r"[a-z0-9_]{1,63}", slot):
             raise InvalidProgramError(f"{_NAME}(slot=...) has lower-case letters, digits and _, not {slot!r}")
-        pairs = tuple(metadata.items() if isinstance(metadata, Mapping) else ((name, name) for name in metadata))
+        pairs = tuple(metadata.items()) if isinstance(metadata, Mapping) else tuple((name, name) for name in metadata)
         for _, kind in pairs:
             if kind not in METADATA:
                 hint = did_you_mean(kind, METADATA)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import struct
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
@@ -108,6 +109,15 @@ def transactions(seed: int) -> list[bytes]:
         if generator.random() < 0.3:
             messages.append(keepalive(lsn))
     return messages
+
+
+def test_rows_have_what_is_known_of_their_table_and_change() -> None:
+    asked = (("t", "table_name"), ("at", "op_ts"), ("k", "row_kind"))
+    settings = replace(SETTINGS, metadata=asked, names=("db", "public", "orders"))
+    messages = [keepalive(100), relation(), begin(100), inserted(5), commit(100, 110)]
+    (batch,) = [each.batch for each in followed(LogSplit(100), messages, settings) if each.batch is not None]
+    at = datetime(2000, 1, 1, tzinfo=UTC)
+    assert batch.data.to_pylist() == [{"t": "orders", "at": at, "k": "+I", "id": 5, "word": "wört 5"}]
 
 
 @pytest.mark.parametrize("seed", range(3))
