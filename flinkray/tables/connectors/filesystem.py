@@ -88,18 +88,24 @@ def _compression(options: ConnectorOptions, file_format: str) -> str | None:
     return None
 
 
-def _check_times(options: ConnectorOptions, file_format: str) -> None:
+def _check_times(options: ConnectorOptions, file_format: str, *, is_written: bool) -> None:
     for name, why in (
         ("utc-timezone", "times are read and written as they are, in whatever zone a process runs"),
         ("write.int64.timestamp", "times are written as INT64, and read in both ways"),
     ):
         if file_format == "parquet" and not options.truth(f"parquet.{name}", True):
             raise options.fail(f"option 'parquet.{name}' cannot be false: {why}")
+    legacy = file_format == "avro" and options.truth("avro.timestamp_mapping.legacy")
+    if legacy and is_written:
+        raise options.fail(
+            "option 'avro.timestamp_mapping.legacy' cannot be true: times without a zone are written as Avro's "
+            "local-timestamp; both kinds are read"
+        )
 
 
 def _source(table: Table, options: ConnectorOptions) -> TableSource:
     path, file_format = options.required("path"), _format(table, options)
-    _check_times(options, file_format)
+    _check_times(options, file_format, is_written=False)
     _compression(options, file_format)
     options.refuse("source.report-statistics", "no plan depends on statistics of files; leave it out")
     monitor = options.millis("source.monitor-interval")
@@ -137,7 +143,7 @@ def _sink(table: Table, options: ConnectorOptions) -> Sink:
     path, file_format = options.required("path"), _format(table, options)
     if is_changelog(options, "format"):
         raise options.fail(f"files of format {file_format!r} are read, and not written")
-    _check_times(options, file_format)
+    _check_times(options, file_format, is_written=True)
     lines = _lines(table, options, file_format)
     if lines is None and file_format == "csv" and options.text("csv.field-delimiter", ",") != ",":
         raise options.fail("with 'csv.header' CSV is written with commas, whatever 'csv.field-delimiter' says")

@@ -160,7 +160,9 @@ def _avro_schema(options: ConnectorOptions, columns: Sequence[TableColumn]) -> d
     return {"type": "record", "name": "record", "fields": fields}
 
 
-def _avro(options: ConnectorOptions, _prefix: str, columns: Sequence[TableColumn]) -> MessageFormat:
+def _avro(options: ConnectorOptions, prefix: str, columns: Sequence[TableColumn]) -> MessageFormat:
+    if not options.truth(key := f"{prefix}timestamp_mapping.legacy", True):
+        raise options.fail(f"option {key!r} cannot be false: messages have all times as Avro's timestamp-millis")
     return AvroFormat(_avro_schema(options, columns))
 
 

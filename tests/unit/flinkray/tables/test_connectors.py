@@ -69,6 +69,7 @@ def table(columns: str, options: str) -> Table:
         ("n INT", f"{CSV},'source.monitor-interval'='0'", "is at least 1 ms"),
         ("n INT", f"{CSV},'source.path.regex-pattern'='('", "cannot take '(': expected a regular expression"),
         ("n INT", f"{PARQUET},'parquet.utc-timezone'='false'", "'parquet.utc-timezone' cannot be false: times are"),
+        ("n INT", f"{KAFKA},'format'='avro','avro.timestamp_mapping.legacy'='false'", "cannot be false: messages"),
         ("n INT", f"{PARQUET},'source.report-statistics'='NONE'", "'source.report-statistics': no plan depends on"),
         ("n INT, s INT METADATA FROM 'file.sise'", CSV, "did you mean 'file.size'?"),
         ("n INT", f"{CSV},'csv.header'='true','csv.null-literal'='x'", "option 'csv.null-literal': with 'csv.header'"),
@@ -244,6 +245,15 @@ def test_options_of_the_other_direction_are_left_to_it() -> None:
     assert scan(table("n INT", both)).name == "Source: t"
     with pytest.raises(InvalidProgramError, match="written with commas"):
         sink(table("n INT", f"{CSV},'csv.header'='true','csv.field-delimiter'=';'"))
+
+
+def test_files_of_avro_are_read_with_either_mapping_of_times_and_written_with_the_one_that_they_have() -> None:
+    avro = "'connector'='filesystem','path'='x','format'='avro','avro.timestamp_mapping.legacy'="
+    for mapping in ("true", "false"):
+        assert scan(table("n INT", f"{avro}'{mapping}'")).name == "Source: t"
+    assert sink(table("n INT", f"{avro}'false'")) is not None
+    with pytest.raises(InvalidProgramError, match="cannot be true: times without a zone are written as Avro's local"):
+        sink(table("n INT", f"{avro}'true'"))
 
 
 def test_a_format_of_a_table_has_the_options_of_flink() -> None:
