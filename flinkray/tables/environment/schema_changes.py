@@ -43,6 +43,7 @@ def altered(table: Table, node: syntax.AlterTable, catalog: Catalog, sql: str) -
 
 
 _COMMENTED = syntax.PhysicalColumn | syntax.MetadataColumn | syntax.ComputedColumn
+"""Columns that may have a comment."""
 
 
 class _Schema:

@@ -153,8 +153,8 @@ class Shows:
     def _describe_catalog(self, node: syntax.Describe) -> Answer:
         found = self._found(node.path, lambda: self.catalog.catalog(node.path.texts[0]))
         options = dict(found.options)
-        rows: list[tuple[str, str | None]] = [("name", found.name), ("type", options.pop("type"))]
-        rows += [("comment", found.comment)]
+        rows: list[tuple[str, str | None]]
+        rows = [("name", found.name), ("type", options.pop("type")), ("comment", found.comment)]
         if node.extended:
             rows += [(f"option:{key}", value) for key, value in sorted(options.items())]
         return tabled(("info name", "info value"), rows)
