@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import sys
-import threading
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -159,10 +158,4 @@ def _run_in_own_cluster(
         new_pause=new_pause,
         web_url=rest.url,
         on_close=rest.close,
-        in_background=_on_a_thread if is_local else None,
     )
-
-
-def _on_a_thread(run: Callable[[], None]) -> None:
-    """A daemon, as all threads of a local cluster, so that it keeps no program from ending."""
-    threading.Thread(target=run, name="end of a cancelled job", daemon=True).start()

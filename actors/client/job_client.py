@@ -104,11 +104,7 @@ class Pause:
 
 
 class ClusterJobClient(JobClient):
-    """Asks the Dispatcher and the JobMaster.
-
-    A cluster of the job's own ends as soon as its result has been fetched, and, with `in_background`, as soon as a job
-    that was cancelled has ended, also if nobody asks any more.
-    """
+    """Asks the Dispatcher and the JobMaster. A cluster of the job's own ends as soon as its result has been fetched."""
 
     def __init__(
         self,
@@ -122,7 +118,6 @@ class ClusterJobClient(JobClient):
         question_timeout_ms: float = ASK_TIMEOUT_MS,
         web_url: str = "",
         on_close: Callable[[], None] | None = None,
-        in_background: Callable[[Callable[[], None]], None] | None = None,
     ) -> None:
         """
         Args:
@@ -133,11 +128,9 @@ class ClusterJobClient(JobClient):
                 EndpointSilentError. Those that wait for something anyway go on waiting.
             web_url: where the job's REST server is; empty: it has none.
             on_close: called when a cluster of the job's own is about to end.
-            in_background: runs what may wait for long beside the caller; None: a cancelled job is not waited for.
         """
         self._web_url = web_url
         self._on_close = on_close
-        self._in_background = in_background
         self._host = host
         self._cluster_id = cluster_id
         self._job = job
@@ -153,9 +146,7 @@ class ClusterJobClient(JobClient):
         self._until_end = new_pause()
         """Waits for the end of the job; kept, as a result is mostly asked for again and again, with a timeout."""
         self._until_end.is_patient = True
-        self._closing = threading.RLock()
-        self._looking = threading.RLock()
-        """Held by who finds out whether the job has ended, after which another thread may end the cluster."""
+        self._lock = threading.Lock()
         self._ended: JobDetails | None = None
         """What became of the job, once it is known."""
         self._open_collects: set[str] = set()
@@ -294,15 +285,14 @@ class ClusterJobClient(JobClient):
 
     def result(self, timeout: float | None = None) -> JobExecutionResult:
         ended = self._await_end(_deadline(timeout))
-        self._release()
+        if self._owns_cluster and not self._open_collects:
+            self.close()
         _raise_unless_finished(ended)
         return JobExecutionResult(ended.job_id, ended.name, ended.runtime_ms, dict(ended.accumulators))
 
     def cancel(self) -> None:
         if self._ended is None:
             self._ask_dispatcher(CancelJob(self.job_id))
-            if self._owns_cluster and self._in_background is not None:
-                self._in_background(self._release_at_end)
 
     def collected(self, collect_id: str) -> Iterator[Batch]:
         """The rows of that sink, as JobClient says. A job that does not finish raises here what `result` raises, after
@@ -317,35 +307,18 @@ class ClusterJobClient(JobClient):
 
     def close(self) -> None:
         """A cluster of the job's own is shut down, and the job cancelled where it still runs; a session goes on."""
-        with self._closing:  # whoever comes second waits, so that the cluster is gone for both
+        with self._lock:
             was_closed, self._is_closed = self._is_closed, True
-            if was_closed or not self._owns_cluster:
-                return
-            try:
-                if self._on_close is not None:
-                    self._on_close()
-                self._shut_down()
-            finally:
-                self._host.shutdown()
+        if was_closed or not self._owns_cluster:
+            return
+        try:
+            if self._on_close is not None:
+                self._on_close()
+            self._shut_down()
+        finally:
+            self._host.shutdown()
 
     # -- inside --------------------------------------------------------------------------------------------------
-
-    def _release(self) -> None:
-        """The job has ended: so does a cluster of its own, unless somebody still reads rows of it."""
-        if self._owns_cluster and not self._open_collects:
-            self.close()
-
-    def _release_at_end(self) -> None:
-        pause = self._new_pause()
-        while not self._is_closed:
-            try:
-                if self._look(time.monotonic(), waits=True).is_terminal:
-                    return self._release()
-            except (EndpointSilentError, TimeoutError):
-                pass  # asked again
-            except JobExecutionError:
-                return  # the cluster is gone
-            pause.wait()
 
     def _take_all(self, collect_id: str) -> Iterator[Batch]:
         pause = self._new_pause()
@@ -439,14 +412,13 @@ class ClusterJobClient(JobClient):
         Args:
             waits: the caller waits until `deadline` for something anyway, so also for a Dispatcher that is silent.
         """
-        with self._looking:
-            if self._ended is None:
-                self._job = self._ask_dispatcher(GetJobOverview(self.job_id), deadline, waits)
-                if not self._job.status.is_terminal:
-                    return self._job.status
-                self._ended = self._ask_dispatcher(GetArchivedJob(self.job_id), deadline, waits)
-            assert self._ended is not None
-            return self._ended.status
+        if self._ended is None:
+            self._job = self._ask_dispatcher(GetJobOverview(self.job_id), deadline, waits)
+            if not self._job.status.is_terminal:
+                return self._job.status
+            self._ended = self._ask_dispatcher(GetArchivedJob(self.job_id), deadline, waits)
+        assert self._ended is not None
+        return self._ended.status
 
     def _await_end(self, deadline: float | None) -> JobDetails:
         while not (status := self._look(deadline, waits=True)).is_terminal:

@@ -15,6 +15,7 @@ import pyarrow as pa
 from msgspec import Struct
 
 from flinkray.batches.numpy_arrays import check_exact_as_floats
+from flinkray.batches.row_codec import short_repr
 from flinkray.errors import InvalidProgramError, TypeMismatchError
 from flinkray.extras import import_package
 from flinkray.types.records import Millis
@@ -297,8 +298,8 @@ async def _together(function: Callable[..., Any], rows: Iterable[tuple[Any, ...]
                 if not limit.expired():
                     raise
                 raise TimeoutError(
-                    f"no result within {awaiting.timeout_ms} ms for {arguments!r}: table.exec.async-scalar.timeout "
-                    "gives more time"
+                    f"no result within {awaiting.timeout_ms} ms for {short_repr(arguments)}: "
+                    "table.exec.async-scalar.timeout gives more time"
                 ) from timeout
 
     return await asyncio.gather(*map(one, rows))

@@ -16,7 +16,6 @@ from flinkray import (
     FileSink,
     FileSource,
     JobExecutionError,
-    JobStatus,
     OutputTag,
     RandomField,
     SequenceField,
@@ -28,7 +27,6 @@ from flinkray import (
     col,
 )
 from flinkray.connectors.files.known_formats import FORMATS
-from tests.support.waiting import eventually
 
 NO_WATERMARKS = WatermarkStrategy.no_watermarks()
 
@@ -111,18 +109,3 @@ def test_the_cluster_of_a_job_that_fails_while_its_rows_are_read_has_ended_when_
         list(rows)
     assert [thread.name for thread in set(threading.enumerate()) - before] == []
     assert list(rows) == []
-
-
-def test_the_threads_of_a_cancelled_job_end_though_nobody_asks_and_none_keeps_a_program_from_ending(
-    env: StreamExecutionEnvironment,
-) -> None:
-    before = set(threading.enumerate())
-    env.from_source(DataGenSource({"n": SequenceField(0, 10**9)}, rows_per_second=10), NO_WATERMARKS, "slow").print()
-    client = env.execute_async()
-    eventually(client.status, lambda status: status is JobStatus.RUNNING)
-    new = set(threading.enumerate()) - before
-    assert new
-    assert all(thread.daemon for thread in new)
-    client.cancel()
-    eventually(lambda: set(threading.enumerate()) - before, lambda left: not left)
-    assert client.status() is JobStatus.CANCELED

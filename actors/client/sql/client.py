@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.text import Text
 
 from actors.client.sql.jobs import ClusterJobs, Jobs
-from actors.client.sql.pieces import pieces_of
+from actors.client.sql.pieces import leading_blank, pieces_of
 from actors.client.sql.screen import show_on_screen
 from flinkray.config.configuration import Configuration
 from flinkray.config.options import TARGET
@@ -115,7 +115,7 @@ class SqlClient:
                 self.execute(piece)
             except FlinkrayError as error:
                 if name and not self._as_json:
-                    line = script.count("\n", 0, start) + 1
+                    line = script.count("\n", 0, start + len(leading_blank(piece))) + 1
                     self.console.print(Text(f"in {name}, the statement that begins in line {line}:"), soft_wrap=True)
                 if isinstance(error, SqlError) and error.sql == piece:
                     raise type(error)(error.message, script, start + error.start, start + error.end) from error

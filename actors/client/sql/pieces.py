@@ -34,7 +34,14 @@ def is_complete(text: str) -> bool:
 
 def is_blank(text: str) -> bool:
     """Whether there is nothing but blanks and comments."""
-    return not re.sub(r"--[^\n]*|/\*(?!\+).*?\*/", "", text, flags=re.DOTALL).strip()
+    return leading_blank(text) == text
+
+
+def leading_blank(text: str) -> str:
+    """The blanks and comments that a text begins with."""
+    found = re.match(r"(?:\s|--[^\n]*|/\*(?!\+).*?\*/)*", text, flags=re.DOTALL)
+    assert found is not None
+    return found[0]
 
 
 def _ends(text: str) -> list[int]:

@@ -31,16 +31,16 @@ class SplitWatermarks:
 
     Idle splits are left out, finished ones are removed, and the result never goes back, whatever splits come later.
     The subtask is idle while all of its splits are, and then promises the highest watermark of them, whichever was the
-    last to turn idle (FLINK-38454). One that has no splits turns idle after the strategy's idle timeout. Of an unbounded
-    source so does one whose splits have all finished when it has had none for a whole interval (FLINK-39586). To one of
-    a bounded source the next is on its way, however long that takes, or else the end of its input.
-    A finished split counts as far as it came together with the splits that were there then, also where it was read
-    within an interval (Flink forgets it then, so that small files never make a window fire).
+    last to turn idle (FLINK-38454). One that has no splits turns idle after the strategy's idle timeout. Of an
+    unbounded source so does one whose splits have all finished when it has had none for a whole interval (FLINK-39586).
+    To one of a bounded source the next is on its way, however long that takes, or else the end of its input.
+    A finished split counts, when the subtask turns idle, as far as it came together with the splits that were there
+    then, also where it was read within an interval (Flink forgets it, so that small files never make a window fire).
     Every method gives what must be sent on, and `on_batch`'s status belongs before the batch, its watermark after it.
     """
 
     def __init__(self, strategy: WatermarkStrategy, where: str = "", *, is_bounded: bool = False) -> None:
-        """`where` names operator and subtask in errors of the user's generator, `is_bounded` says what the source is."""
+        """`where` names operator and subtask in errors of the user's generator, `is_bounded` what the source is."""
         self._strategy = strategy
         self._where = where
         self._is_bounded = is_bounded

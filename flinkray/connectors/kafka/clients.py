@@ -116,6 +116,8 @@ class Brokers:
     def __init__(self, servers: str) -> None:
         self._servers = servers
         self._telling: Any = None
+        self._refuses = False
+        """Whether the client has said so since that was looked at last."""
         self.are_away = False
         """Whether there is no connection to any."""
 
@@ -123,12 +125,13 @@ class Brokers:
         """Called by the client, on the thread that asks it for messages."""
         if error.name() in _TELLING:
             self._telling = error
+            self._refuses = error.name() in _REFUSED
         elif error.name() in _AWAY:
             self.are_away = True
 
     def answered(self) -> None:
         """One is there."""
-        self.are_away, self._telling = False, None
+        self.are_away, self._telling, self._refuses = False, None, False
 
     def explained(self, error: Any) -> str:
         """An error of the client, or why it came; with what can be done about it."""
@@ -154,8 +157,8 @@ class Brokers:
 
     def kind_of(self, error: Any) -> type[KafkaError]:
         """What to raise for an error of the client, or for why it came."""
-        is_refused = self._telling is not None and self._telling.name() in _REFUSED
-        return KafkaError if is_refused else kind_of(error)
+        refuses, self._refuses = self._refuses, False
+        return KafkaError if refuses else kind_of(error)
 
 
 def is_transient(error: Any) -> bool:

@@ -81,6 +81,8 @@ class KafkaEnumerator(SplitEnumerator):
         self._settings = settings
         self._make_consumer = make_consumer
         self._patience = Patience(lambda _: None, lambda: context.now_ms() / 1000)
+        self._is_refused = False
+        """Whether the brokers refused what they were asked for last."""
         self._consumer: Any = None
         self._known: set[Partition] = set() if restored is None else set(restored.known)
         self._is_restored = restored is not None
@@ -122,16 +124,18 @@ class KafkaEnumerator(SplitEnumerator):
             self._context.call_later(interval if at_most_ms is None else min(interval, at_most_ms), self._on_time)
 
     def _on_time(self) -> None:
-        """Looks for new partitions. Brokers may be away meanwhile, for as long as readers wait for them; what they
-        refuse they would refuse again."""
+        """Looks for new partitions. Brokers may be away meanwhile, for as long as readers wait for them. What they
+        refuse twice they would refuse again; once may be one that stops, or that does not know all topics yet."""
         try:
             self._discover(is_first=False)
-        except KafkaAwayError as error:
-            if not self._patience.asks_again():
+        except KafkaError as error:
+            was_refused, self._is_refused = self._is_refused, not isinstance(error, KafkaAwayError)
+            if (was_refused and self._is_refused) or not self._patience.asks_again():
                 raise
             log.warning("cannot look for new partitions, which is tried again: %s", error)
             self._look_again(_SOON_MS)
         else:
+            self._is_refused = False
             self._patience.answered()
             self._look_again()
 

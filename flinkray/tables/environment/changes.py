@@ -121,9 +121,14 @@ class Changes:
         if node.kind == "DATABASE" and isinstance(node.change, syntax.SetOptions):
             return self._try(node.path, lambda: self._set_database(node))
         if node.kind == "CATALOG" and isinstance(node.change, syntax.SetComment):
-            name, comment = node.path.texts[0], node.change.comment
-            return self._try(node.path, lambda: self.catalog.comment_on_catalog(name, comment))
+            return self._comment_on_catalog(node, node.change.comment)
         return self.refuse(node, f"ALTER {node.kind} cannot do this here")
+
+    def _comment_on_catalog(self, node: syntax.Alter, comment: str) -> Answer:
+        name = ".".join(node.path.texts)
+        if node.if_exists and name not in self.catalog.catalogs():
+            return OK
+        return self._try(node.path, lambda: self.catalog.comment_on_catalog(name, comment))
 
     def _alter_view(self, node: syntax.Alter) -> Answer:
         found = self.catalog.find(self._path(node.path.texts, node.path))

@@ -77,7 +77,9 @@ def _made_by_split(rows: Transformation, factory: WatermarkAssignerFactory) -> b
         if isinstance(rows, PhysicalTransformation) and isinstance(rows.factory, CalcFactory):
             if rows.factory.predicate is not None:
                 return False
-            computed = [expression for _, expression in rows.factory.projections]
+            # By name, as what makes whole changelogs has the columns of the key besides those that are read.
+            named = dict(rows.factory.projections)
+            computed = [named[name] for name, _ in columns]
             watermark, columns = with_columns(watermark, computed.__getitem__), rows.factory.columns
         rows = rows.inputs[0]
     if not isinstance(rows, PhysicalTransformation) or not isinstance(rows.factory, SourceFactory):

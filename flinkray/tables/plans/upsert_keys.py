@@ -55,9 +55,8 @@ def upsert_keys(plan: Plan) -> UpsertKeys:
         case Deduplicate():
             return frozenset([frozenset(plan.keys)])
         case WindowTableFunction():
-            width = len(plan.input.row_type.fields)
-            window = frozenset() if plan.kind == "TUMBLE" else frozenset([width, width + 1])
-            return _limited(key | window for key in upsert_keys(plan.input))
+            # In windows that overlap, or in sessions, a row that changes its time leaves others than it comes to.
+            return upsert_keys(plan.input) if plan.kind == "TUMBLE" else _NONE
         case TemporalJoin():
             return upsert_keys(plan.left)
         case Join():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from flinkray.tables.binding.binder import Binder, bind_query
 from flinkray.tables.catalog import DEFAULT_CATALOG, DEFAULT_DATABASE, Catalog
@@ -13,7 +14,7 @@ from flinkray.tables.plans.rules.order import optimized
 from flinkray.tables.plans.tables import Table, TableColumn
 from flinkray.tables.plans.upsert_keys import upsert_keys
 from flinkray.tables.syntax.parsing.parser import parse_statement
-from flinkray.tables.syntax.statements import QueryStatement
+from flinkray.tables.syntax.statements import CreateTable, QueryStatement
 from flinkray.tables.types.logical import BIGINT, STRING
 from flinkray.types.changelogs import INSERTS, Changes
 from tests.support.sql import nexmark_catalog, nexmark_statements
@@ -119,6 +120,23 @@ def test_what_updates_replace_is_asked_for_where_it_is_needed(sql: str, needs: t
 )
 def test_the_columns_that_tell_rows_apart(sql: str, keys: list[set[int]]) -> None:
     assert upsert_keys(plan_of(sql)) == frozenset(map(frozenset, keys))
+
+
+def test_a_key_tells_rows_of_windows_apart_where_each_row_is_in_one_that_its_time_does_not_end() -> None:
+    """A row that changes its time leaves the session in which it was, and an update would leave it there."""
+    catalog, sql = Catalog(), "CREATE TABLE c (id INT NOT NULL, t TIMESTAMP(3), WATERMARK FOR t AS t) WITH ('x' = 'y')"
+    created = parse_statement(sql)
+    assert isinstance(created, CreateTable)
+    table = Binder(catalog, sql).table(created)[0]
+    catalog.add(replace(table, primary_key=("id",), changes=Changes(updates=True, deletes=True)))
+    keys = {}
+    minute = "INTERVAL '1' MINUTE"
+    for window, sizes in (("TUMBLE", [minute]), ("HOP", [minute, "INTERVAL '1' HOUR"]), ("SESSION", [minute])):
+        query = f"SELECT * FROM {window}(TABLE c, DESCRIPTOR(t), {', '.join(sizes)})"
+        statement = parse_statement(query)
+        assert isinstance(statement, QueryStatement)
+        keys[window] = upsert_keys(Binder(catalog, query).query(statement))
+    assert keys == {"TUMBLE": frozenset([frozenset([0])]), "HOP": frozenset(), "SESSION": frozenset()}
 
 
 NEXMARK = {

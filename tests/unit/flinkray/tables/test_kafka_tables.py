@@ -186,11 +186,12 @@ def test_the_source_makes_the_watermark_of_each_partition_also_of_computed_colum
     assert in_batch.watermark is None, "in batch mode there is none but the last"
 
 
-def test_the_source_makes_the_watermark_of_each_partition_also_before_changes_are_made_whole() -> None:
+@pytest.mark.parametrize("query", ["SELECT id, t FROM t", "SELECT t FROM t", "SELECT b, t FROM t"])
+def test_the_source_makes_the_watermark_of_each_partition_also_before_changes_are_made_whole(query: str) -> None:
     tables = Tables()
     key = "PRIMARY KEY (id) NOT ENFORCED"
-    tables.table(f"id INT, a INT, t AS TO_TIMESTAMP_LTZ(a, 3), {key}, WATERMARK FOR t AS t", UPSERT)
-    names, rows = [], tables.stream("SELECT id, t FROM t")
+    tables.table(f"id INT, b INT, a INT, t AS TO_TIMESTAMP_LTZ(a, 3), {key}, WATERMARK FOR t AS t", UPSERT)
+    names, rows = [], tables.stream(query)
     while rows.inputs:
         names.append(rows.name)
         rows = rows.inputs[0]

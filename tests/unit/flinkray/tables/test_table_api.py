@@ -223,7 +223,7 @@ def test_a_table_is_the_plan_of_its_sql(
         (lambda c: c.select(col("nam")), "no column 'nam'; did you mean 'name'?"),
         (lambda c: c.where(col("id")), "WHERE takes a condition, and this is BIGINT"),
         (lambda c: c.where("id >"), "expected an expression"),
-        (lambda c: c.select(col("name") + 1), "+"),
+        (lambda c: c.select(col("name") - 1), "-"),
         (lambda c: c.add_columns(lit(1).alias("id")), "there is a column 'id'"),
         (lambda c: c.drop_columns("idd"), "drop_columns: no column 'idd'; did you mean 'id'?"),
         (lambda c: c.join(c, col("id") == 1), "both tables have a column 'at'"),

@@ -546,5 +546,5 @@ def test_a_timer_that_fails_shows_the_users_line() -> None:
 def test_an_argument_that_no_harness_takes_is_refused() -> None:
     unknown: dict[str, Any] = {"option": {"parallelism.default": 1}}
     for harness in (OneInputHarness, TwoInputHarness):
-        with pytest.raises(TypeError, match="no argument 'option'; did you mean 'options'?.*it takes type_info, clock"):
+        with pytest.raises(TypeError, match=r"no argument 'option'; did you mean 'options'\?.*takes type_info"):
             harness.of(lambda *streams: streams[0], **unknown)
