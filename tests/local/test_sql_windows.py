@@ -79,10 +79,15 @@ def counted(rows: Iterable[Iterable[Any]]) -> Counter[tuple[Any, ...]]:
     return Counter(tuple(map(_plain, row)) for row in rows)
 
 
-def check(env: StreamExecutionEnvironment, oracle: duckdb.DuckDBPyConnection, *queries: str | tuple[str, str]) -> None:
+def check(
+    env: StreamExecutionEnvironment,
+    oracle: duckdb.DuckDBPyConnection,
+    *queries: str | tuple[str, str],
+    rows: DataStream | None = None,
+) -> None:
     """Runs queries in one job. Each is the same for DuckDB, or comes with one for that."""
     pairs = [(each, each) if isinstance(each, str) else each for each in queries]
-    streams = {sql: env.sql(sql.format_map(WINDOWS), t=stream(env)) for sql, _ in pairs}
+    streams = {sql: env.sql(sql.format_map(WINDOWS), t=rows or stream(env)) for sql, _ in pairs}
     found = rows_of(env, streams)
     views = {each: each for each in WINDOWS}
     for sql, in_duckdb in pairs:
@@ -223,6 +228,30 @@ def test_sessions_of_rows_that_change_are_those_of_all_changes_as_in_flink(env: 
 def test_windows_run_in_stages_too(oracle: duckdb.DuckDBPyConnection) -> None:
     env = environment({"execution.runtime-mode": "batch"})
     check(env, oracle, COUNTS.format("{hop}"), FIRST_ROWS, OUTER_JOIN)
+
+
+def test_in_batch_mode_windows_are_over_any_timestamp_and_rows_without_one_are_in_none(
+    oracle: duckdb.DuckDBPyConnection,
+) -> None:
+    env = environment({"execution.runtime-mode": "batch"})
+    some = "(SELECT k, n, x, CASE WHEN n > 9 THEN v END AS v, CASE WHEN n > 9 THEN ts END AS ts FROM t)"
+    tumble = WINDOWS["tumble"].replace("TABLE t", f"TABLE {some}")
+    size = "INTERVAL '0.010' SECOND"
+    counts = f"COUNT(*), MAX(v), TUMBLE_START(ts, {size})"
+    check(
+        env,
+        oracle,
+        COUNTS.format("{hop}"),
+        f"SELECT {BOTH}, {MORE_CALLS} FROM {{cumulate}} GROUP BY {BOTH}",
+        FIRST_ROWS,
+        OUTER_JOIN,
+        (f"SELECT n, {BOTH} FROM {tumble}", f"SELECT n, {BOTH} FROM tumble WHERE n > 9"),
+        (
+            f"SELECT {counts} FROM {some} GROUP BY TUMBLE(ts, {size})",
+            "SELECT COUNT(*), MAX(v), window_start FROM tumble WHERE n > 9 GROUP BY window_start",
+        ),
+        rows=env.from_arrow(table(1)),
+    )
 
 
 # -- rowtime attributes --------------------------------------------------------------------------------------------

@@ -122,7 +122,7 @@ class MatchBinder(ExpressionBinder):
                 self.context.fail(item, "ORDER BY takes columns here; compute others in a query below")
             if not keys:
                 kind = found.type
-                if not isinstance(kind, TimestampType) or kind.attribute is None or item.descending:
+                if not isinstance(kind, TimestampType) or item.descending:
                     self.context.fail(item, f"ORDER BY begins with a time attribute, ascending; this is {kind}")
                 self._time = kind
             keys.append(SortKey(columns.add(found), item.descending, nulls_first(item)))
@@ -243,7 +243,7 @@ class MatchBinder(ExpressionBinder):
         return super().bind(node)
 
     def _rowtime(self, node: Node) -> LogicalType:
-        if self._time.attribute is not TimeAttribute.ROWTIME:
+        if self._time.attribute is TimeAttribute.PROCTIME:
             self.context.fail(node, "MATCH_ROWTIME needs ORDER BY a rowtime attribute")
         return self._time.not_null()
 

@@ -13,6 +13,7 @@ from flinkray.tables.plans.expressions import Call as BoundCall
 from flinkray.tables.plans.expressions import Column, Constant, Plan, children, equal
 from flinkray.tables.plans.nodes import Filter, KindsAsColumn, KindsOfColumn, Project, WindowTableFunction
 from flinkray.tables.plans.rules.folding import folded
+from flinkray.tables.plans.window_columns import TIME_REMEDY
 from flinkray.tables.syntax.expressions import (
     Call,
     Descriptor,
@@ -55,7 +56,7 @@ def window_table_function(call: Call, source: Plan, binder: ExpressionBinder) ->
     """The windows of the rows of a table; the binder binds over its columns.
 
     Raises:
-        SqlValidationError: an argument is missing or of another kind, or the column is no time attribute.
+        SqlValidationError: an argument is missing or of another kind, or the column is no time.
     """
     context, name = binder.context, _name(call)
     arguments = _arguments(call, context)
@@ -122,15 +123,9 @@ def _time_column(name: str, node: Expression, source: Plan, context: Context) ->
         context.fail(node.columns[0], f"no column {column!r} in the table; columns: {known}")
     index = rows.names.index(column)
     kind = rows.types[index]
-    if not isinstance(kind, TimestampType) or kind.attribute is None:
-        context.fail(node.columns[0], f"{name} is over a time attribute, and {column!r} is {kind}; {_REMEDY}")
+    if not isinstance(kind, TimestampType):
+        context.fail(node.columns[0], f"{name} is over a time attribute, and {column!r} is {kind}; {TIME_REMEDY}")
     return index, kind
-
-
-_REMEDY = (
-    "declare it with WATERMARK FOR, or as PROCTIME(), in a table; of a stream that has event times, "
-    "stream.with_rowtime('rowtime') gives a column of them; what is computed of a time attribute, a CAST too, is none"
-)
 
 
 def _length(name: str, parameter: str, node: Node, context: Context) -> int:

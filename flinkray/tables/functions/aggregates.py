@@ -61,13 +61,12 @@ def _percentile(call: TypedCall) -> LogicalType:
 
 
 def _neighbour(call: TypedCall) -> LogicalType:
-    """LAG and LEAD: NULL at the border, unless there is a default that is not."""
+    """LAG and LEAD: NULL at the border, unless there is a default that is not; that is cast to the column's type."""
     if len(call.types) < 3:
         return call.types[0].as_nullable()
-    common = common_type([call.types[0], call.types[2]])
-    if common is None:
+    if common_type([call.types[0], call.types[2]]) is None:
         raise ValueError(f"the default is {call.types[2]}, where the column is {call.types[0]}")
-    return common
+    return call.types[0].with_nullability(call.types[0].nullable or call.types[2].nullable)
 
 
 def _aggregate(

@@ -10,16 +10,18 @@ from msgspec.structs import replace
 from flinkray.tables.functions.aggregates import OF_ALL_VALUES
 from flinkray.tables.lowering.contract import Lowering, Unexecutable
 from flinkray.tables.lowering.ranks import check_order, is_proctime
+from flinkray.tables.lowering.times import check_time
 from flinkray.tables.plans.explain import node_text
 from flinkray.tables.plans.expressions import BoundExpression, Column, Constant, Plan, SortKey, WindowCall
 from flinkray.tables.plans.nodes import Match, Project, Window
-from flinkray.tables.types.logical import INTEGERS, TIMESTAMPS, TimestampType
+from flinkray.tables.types.logical import DATETIMES, NUMBERS, DecimalType, LogicalType, TimestampType, TypeRoot
 from flinkray.tables.user_functions import GENERAL, Implementation
 from flinkray.transformations.table_factories import MatchFactory, OverFactory
 from flinkray.transformations.transformation import Transformation
 
 logger = logging.getLogger(__name__)
 
+_MOST_DIGITS = 18  # as many fit into 64 bits
 _AGGREGATES = frozenset({"COUNT", "SUM", "AVG", "MIN", "MAX", "FIRST_VALUE", "LAST_VALUE"}) | frozenset(
     {"STDDEV_POP", "STDDEV_SAMP", "VAR_POP", "VAR_SAMP"}
 )
@@ -141,14 +143,26 @@ def _check_frame(call: WindowCall, order: tuple[SortKey, ...], plan: Window, is_
     bounds = (frame.start, frame.end)
     if not all(each.offset is None or isinstance(each.offset, Constant) for each in bounds):
         raise Unexecutable(plan, "the bounds of a frame are constants")
-    if frame.unit == "RANGE" and any(each.offset is not None for each in bounds):
-        kinds = [plan.input.row_type.types[key.index].root for key in order]
-        if len(kinds) != 1 or kinds[0] not in INTEGERS | TIMESTAMPS:
-            raise Unexecutable(plan, "a RANGE of so much is over one column of whole numbers or times; take ROWS")
+    offsets = [each.offset.type for each in bounds if each.offset is not None]
+    kinds = [plan.input.row_type.types[key.index] for key in order]
+    if frame.unit == "RANGE" and offsets and not (len(kinds) == 1 and _is_counted(kinds[0], offsets)):
+        raise Unexecutable(
+            plan,
+            "a RANGE of so much is over one column of numbers, decimals of at most 18 digits among them, or, with an "
+            "interval of days to seconds, of times; take ROWS",
+        )
     if is_batch:
         return
     if frame.start.direction != "PRECEDING" or frame.end.direction != "CURRENT ROW":
         raise Unexecutable(plan, "on a stream a frame begins with rows PRECEDING, and ends with the CURRENT ROW")
+
+
+def _is_counted(kind: LogicalType, offsets: Iterable[LogicalType]) -> bool:
+    """Whether so much more or less than a value of a type is another one."""
+    if kind.root in DATETIMES:
+        return all(each.root is TypeRoot.INTERVAL_DAY_TIME for each in offsets)
+    is_short = not isinstance(kind, DecimalType) or kind.precision <= _MOST_DIGITS
+    return kind.root in NUMBERS and is_short and all(each.root in NUMBERS for each in offsets)
 
 
 def _with_columns(plan: Window) -> Plan:
@@ -213,6 +227,7 @@ def matched(plan: Match, lowering: Lowering, before: bool) -> Transformation:
         raise Unexecutable(plan, _MATCHES_CHANGES)
     check_order(plan, plan.order)
     time = plan.order[0].index
+    check_time(plan, "ORDER BY begins with", time, lowering)
     by_arrival = is_proctime(plan.input.row_type.types[time])
     factory = MatchFactory(
         input_rows=(plan.input.row_type,),

@@ -8,13 +8,22 @@ from msgspec import structs
 
 from flinkray.expressions.tree import Column
 from flinkray.tables.functions.times import SOURCE_WATERMARK
-from flinkray.tables.lowering.contract import Lowering
+from flinkray.tables.lowering.contract import Lowering, Unexecutable
 from flinkray.tables.plans.explain import expression_text
 from flinkray.tables.plans.expressions import BoundExpression, Call, Plan, columns_of, is_deterministic, with_columns
 from flinkray.tables.plans.expressions import Column as PlanColumn
 from flinkray.tables.plans.nodes import WatermarkAssigner
 from flinkray.tables.plans.tables import TableColumn, WatermarkStrategy
-from flinkray.tables.types.logical import TIMESTAMP, LogicalType, RowType, TimeAttribute, TimestampType, is_rowtime
+from flinkray.tables.plans.window_columns import TIME_REMEDY
+from flinkray.tables.types.logical import (
+    BOOLEAN,
+    TIMESTAMP,
+    LogicalType,
+    RowType,
+    TimeAttribute,
+    TimestampType,
+    is_rowtime,
+)
 from flinkray.transformations.operator_factories import (
     CalcFactory,
     FilterFactory,
@@ -139,6 +148,28 @@ def beside(rows: Transformation, name: str, description: str, factory: OperatorF
         input_transformations=(rows,),
         parallelism=own_parallelism(rows),
     )
+
+
+def check_time(plan: Plan, what: str, time: int, lowering: Lowering) -> None:
+    """
+    Raises:
+        Unexecutable: on a stream a column of the input is no time attribute, so that nothing says when its rows are
+            there. In batch mode they are when all have come.
+    """
+    rows = plan.inputs[0].row_type
+    kind = rows.types[time]
+    if not lowering.options.is_batch and isinstance(kind, TimestampType) and kind.attribute is None:
+        name = rows.names[time]
+        raise Unexecutable(plan, f"on a stream {what} a time attribute, and {name!r} is {kind}; {TIME_REMEDY}")
+
+
+def has_time(time: BoundExpression) -> BoundExpression | None:
+    """The condition that a row has a time that is no attribute; None: it always has one. A row without one belongs to
+    no window."""
+    kind = time.type
+    if not kind.nullable or not isinstance(kind, TimestampType) or kind.attribute is not None:
+        return None
+    return Call(BOOLEAN.not_null(), "IS NOT NULL", (time,))
 
 
 def is_proctime(kind: LogicalType) -> bool:

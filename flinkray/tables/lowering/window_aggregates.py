@@ -10,7 +10,14 @@ from msgspec.structs import replace
 from flinkray.tables.lowering.aggregates import call_text, checked_functions
 from flinkray.tables.lowering.calc import added, columns_of_rows
 from flinkray.tables.lowering.contract import Lowering, Unexecutable, keyed, state_text, to_one
-from flinkray.tables.lowering.times import in_instants, in_local_time, is_proctime, with_event_times
+from flinkray.tables.lowering.times import (
+    check_time,
+    has_time,
+    in_instants,
+    in_local_time,
+    is_proctime,
+    with_event_times,
+)
 from flinkray.tables.lowering.window_calls import ONE, NotBuiltIn, WindowCalls, call_of_interval
 from flinkray.tables.plans.changelogs import inputs_need_before
 from flinkray.tables.plans.explain import expression_text
@@ -95,8 +102,10 @@ class _Windowed(Struct, frozen=True):
 
 def window_aggregate(plan: Aggregate, lowering: Lowering) -> Transformation:
     """A row for each key and window, once the window has ended."""
+    if plan.window is not None:
+        check_time(plan, f"{plan.window.kind} is over", plan.window.time, lowering)
     zone = lowering.options.time_zone
-    found = _of_group_window(plan, zone) or _of_table_function(plan, zone) or _of_windowed_rows(plan)
+    found = _of_group_window(plan, zone) or _of_table_function(plan, lowering) or _of_windowed_rows(plan)
     if found is None:
         raise Unexecutable(plan)
     zone = zone if found.is_instant else UTC
@@ -117,7 +126,9 @@ def window_aggregate(plan: Aggregate, lowering: Lowering) -> Transformation:
         columns.append((_TIME, _local(time, zone)))
     elif not columns:  # rows without columns could not be counted
         columns.append((_TIME, ONE))
-    below = found.rows.plan if found.rows.predicate is None else Filter(found.rows.plan, found.rows.predicate)
+    conditions = (found.rows.predicate, None if time is None else has_time(time))
+    predicate = conjunction(each for each in conditions if each is not None)
+    below = found.rows.plan if predicate is None else Filter(found.rows.plan, predicate)
     names = tuple(name for name, _ in columns)
     rows = lowering.of(Project(below, tuple(each for _, each in columns), names))
     moves = zone != UTC and found.time is not None  # windows of the clock are of instants, and only shown otherwise
@@ -277,7 +288,7 @@ def _of_group_window(plan: Aggregate, zone: str) -> _Windowed | None:
     return _Windowed(rows, None if by_clock else time, assigner, time.type.root is TypeRoot.TIMESTAMP_LTZ, {})
 
 
-def _of_table_function(plan: Aggregate, zone: str) -> _Windowed | None:
+def _of_table_function(plan: Aggregate, lowering: Lowering) -> _Windowed | None:
     """Rows of a table function, of which nothing but the keys reads the columns of windows: its operator adds none.
     None: it is something else."""
     rows = _below(plan.input)
@@ -301,9 +312,10 @@ def _of_table_function(plan: Aggregate, zone: str) -> _Windowed | None:
     of_keys = {*keys} == {function_columns[each] for each in function.partition_by}
     if function.kind == "SESSION" and (rows.predicate is not None or not of_keys):
         return None  # its sessions are of other rows than the aggregate's groups
+    check_time(function, f"{function.kind} is over", function.time, lowering)
     below = _below(function.input)
     by_clock = is_proctime(function.input.row_type.types[function.time])
-    offset = function.offset - (_clock_ahead(plan, function, zone) if by_clock else 0)
+    offset = function.offset - (_clock_ahead(plan, function, lowering.options.time_zone) if by_clock else 0)
     assigner = _assigner(function.kind, function.size, function.slide, offset, by_clock)
     # The columns of windows stay: they are keys, which the window operator gives.
     inputs = _Below(below.plan, below.columns + function_columns[width:], below.predicate)

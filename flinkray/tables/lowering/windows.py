@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from flinkray.tables.lowering.contract import Lowering, Unexecutable
 from flinkray.tables.lowering.joins import with_strict_keys
 from flinkray.tables.lowering.ranks import check_order
-from flinkray.tables.lowering.times import beside, is_proctime
+from flinkray.tables.lowering.times import beside, check_time, has_time, is_proctime
 from flinkray.tables.lowering.window_aggregates import SET_UTC, of_windows, window_aggregate
-from flinkray.tables.plans.expressions import Plan, SortKey
-from flinkray.tables.plans.nodes import Aggregate, Deduplicate, Join, Rank, WindowTableFunction
+from flinkray.tables.plans.expressions import Column, Plan, SortKey
+from flinkray.tables.plans.nodes import Aggregate, Deduplicate, Filter, Join, Rank, WindowTableFunction
 from flinkray.tables.plans.rules.time_zones import UTC
 from flinkray.tables.plans.window_columns import (
     WindowColumns,
@@ -46,6 +48,10 @@ def by_window(plan: Plan, lowering: Lowering, before: bool) -> Transformation | 
 
 def windowed(plan: WindowTableFunction, lowering: Lowering, before: bool) -> Transformation:
     """Rows with the columns of their windows."""
+    check_time(plan, f"{plan.kind} is over", plan.time, lowering)
+    condition = has_time(Column(plan.input.row_type.types[plan.time], plan.time))
+    if condition is not None:
+        plan = replace(plan, input=Filter(plan.input, condition))
     if plan.kind == "SESSION":
         return _sessions(plan, lowering, before)
     rows = plan.input.row_type

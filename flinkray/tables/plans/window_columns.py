@@ -25,6 +25,12 @@ from flinkray.tables.plans.nodes import (
 )
 from flinkray.tables.types.logical import TimeAttribute, TimestampType, TypeRoot
 
+TIME_REMEDY = (
+    "declare it with WATERMARK FOR, or as PROCTIME(), in a table; of a stream that has event times, "
+    "stream.with_rowtime('rowtime') gives a column of them; what is computed of a time attribute, a CAST too, is none"
+)
+"""The way out where a column is no time attribute."""
+
 
 class WindowKind(Struct, frozen=True):
     """Which windows they are; lengths are in milliseconds."""

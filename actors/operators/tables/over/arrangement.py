@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+from math import ceil, floor
+
 import numpy as np
 import numpy.typing as npt
 
@@ -9,6 +12,7 @@ from actors.columns.ordering import Indices, differs_from_previous, distinct, or
 from actors.operators.tables.ranks.sort_codes import Codes
 from flinkray.tables.plans.expressions import Constant, Frame, FrameBound
 
+RangeValues = npt.NDArray[np.int64] | npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 CARRIED, FORMER, DUE = 0, 1, 2
 
@@ -24,9 +28,11 @@ class Arrangement:
         ages: CARRIED, FORMER or DUE.
         codes: integers that ascend as the order has the rows.
         values: of each row, of which frames of a RANGE count so many back or forth; they ascend, too.
+        unit: how much of the values is 1 of a frame: decimals are whole numbers of their last digit.
     """
 
-    def __init__(self, keys: Indices, ages: Indices, codes: Codes, values: Indices | None) -> None:
+    def __init__(self, keys: Indices, ages: Indices, codes: Codes, values: RangeValues | None, unit: int = 1) -> None:
+        self._unit = unit
         self.order = order_by(keys, ages, *codes)
         self.keys, self.ages = keys[self.order], ages[self.order]
         self._values = None if values is None else values[self.order]
@@ -59,16 +65,21 @@ class Arrangement:
                 ends = self.rows + 1 if unit == "ROWS" else self.peer_end
                 return ends if is_end else self.rows if unit == "ROWS" else self.peer_begin
             return self.begin if bound.direction == "PRECEDING" else self.end
-        offset = offset_of(bound) * (-1 if bound.direction == "PRECEDING" else 1)
-        found = self.rows + offset + is_end if unit == "ROWS" else self._by_value(offset, is_end)
+        sign = -1 if bound.direction == "PRECEDING" else 1
+        if unit == "ROWS":
+            found = self.rows + sign * offset_of(bound) + is_end
+        else:
+            found = self._by_value(sign * _constant(bound) * self._unit, is_end)
         return np.clip(found, self.real_begin, self.end)
 
-    def _by_value(self, offset: int, is_end: bool) -> Indices:
+    def _by_value(self, offset: Decimal | float, is_end: bool) -> Indices:
         """For each row the first one of its key whose value is at least that of the row and the offset; for an end,
         whose value is larger than that."""
         assert self._values is not None
-        wanted = self._values + offset
-        known = distinct(np.concatenate([self._values, wanted]))
+        is_whole = self._values.dtype == np.int64
+        wanted = self._values + ((floor(offset) if is_end else ceil(offset)) if is_whole else float(offset))
+        both = np.concatenate([self._values, wanted])
+        known = distinct(both) if is_whole else np.unique(both)
         places, wanted_places = np.searchsorted(known, self._values), np.searchsorted(known, wanted)
         # A carried row comes before all others of its key, whatever its value.
         places[self.ages == CARRIED] = 0
@@ -79,8 +90,13 @@ class Arrangement:
 
 def offset_of(bound: FrameBound) -> int:
     """How far away a bound is: rows, or milliseconds."""
+    return int(_constant(bound))
+
+
+def _constant(bound: FrameBound) -> Decimal | float:
     assert isinstance(bound.offset, Constant)
-    return int(bound.offset.value)
+    found: Decimal | float = bound.offset.value
+    return found
 
 
 def _ends(begins: Flags) -> Indices:

@@ -18,14 +18,16 @@ from msgspec.structs import replace
 from actors.columns.ordering import Indices, differs_from_previous, order_by
 from actors.columns.ranges import indices_of_ranges, pairs_of
 from actors.keys.index import KeyIndex
+from actors.operators.calc.calculation import calculate
 from actors.operators.calc.values.decimals import divide
+from actors.operators.calc.values.evaluation import EvaluationContext
 from actors.operators.tables.aggregates.aggregates import Aggregates
 from actors.operators.tables.aggregates.states.grouped_rows import GroupedRows
 from actors.operators.tables.over.arrangement import Arrangement
 from actors.operators.tables.over.reductions import reduced
 from flinkray.batches.numpy_arrays import from_numpy
 from flinkray.tables.functions.aggregates import OF_ALL_VALUES
-from flinkray.tables.plans.expressions import AggregateCall, BoundExpression, Column, Constant, WindowCall
+from flinkray.tables.plans.expressions import AggregateCall, BoundExpression, Call, Column, Constant, WindowCall
 from flinkray.tables.types.arrow import to_arrow
 from flinkray.tables.types.logical import INTEGERS, DecimalType, LogicalType
 
@@ -245,8 +247,10 @@ def shifted(call: WindowCall, argument: pa.Array, arranged: Arrangement) -> pa.A
     rows = arranged.rows + shift_of(call)
     is_there = (rows >= arranged.real_begin) & (rows < arranged.end)
     found = argument.take(from_numpy(np.where(is_there, rows, 0), ~is_there)).cast(to_arrow(call.type))
-    default = constant(call.arguments[2]) if len(call.arguments) > 2 else None
-    return found if default is None else pc.if_else(from_numpy(is_there), found, pa.scalar(default, found.type))
+    if len(call.arguments) < 3 or constant(call.arguments[2]) is None:
+        return found
+    default = calculate(Call(call.type, "CAST", (call.arguments[2],)), (), 1, EvaluationContext())
+    return pc.if_else(from_numpy(is_there), found, default[0])
 
 
 def shift_of(call: WindowCall) -> int:

@@ -11,8 +11,9 @@ import pyarrow.compute as pc
 from actors.columns.ordering import differs_from_previous, distinct, order_by
 from actors.columns.take import take
 from actors.keys.index import Ids, KeyIndex
+from actors.operators.calc.values.decimals import unscaled
 from actors.operators.tables.aggregates.user_aggregates import OpenFunctions, of_frames
-from actors.operators.tables.over.arrangement import CARRIED, DUE, FORMER, Arrangement, offset_of
+from actors.operators.tables.over.arrangement import CARRIED, DUE, FORMER, Arrangement, RangeValues, offset_of
 from actors.operators.tables.over.calls import (
     RUNNING_RANKS,
     argument_of,
@@ -35,6 +36,7 @@ from actors.operators.tables.rows.row_store import Numbers, RowStore
 from flinkray.batches.numpy_arrays import as_numpy, from_numpy
 from flinkray.tables.plans.expressions import Column, SortKey, WindowCall
 from flinkray.tables.types.arrow import to_arrow
+from flinkray.tables.types.logical import DecimalType
 from flinkray.transformations.table_factories import OverFactory
 
 _CARRIED = "sums"
@@ -43,6 +45,8 @@ _SEEN = "values"
 _WRITTEN = "written"
 _VALUE = "value"
 _SUM = "sum"
+MILLIS_PER_DAY = 86_400_000
+_FARTHEST_FLOAT = 1e300
 _FARTHEST = 1 << 61
 """NULL is so far below all values that no frame reaches from one to the other."""
 
@@ -117,7 +121,7 @@ class OverOperator(DueRowsOperator[OverFactory]):
         pairs = zip(stored.columns, order, strict=True)
         return sort_codes([pa.concat_arrays([column, rows.column(key.index)]) for column, key in pairs], order)
 
-    def values_of(self, rows: pa.RecordBatch) -> Ids:
+    def values_of(self, rows: pa.RecordBatch) -> RangeValues:
         """Of each row the value of which a RANGE counts so many back or forth."""
         if self._comes_in_order:
             return np.full(rows.num_rows, self.now())
@@ -125,6 +129,12 @@ class OverOperator(DueRowsOperator[OverFactory]):
             return np.zeros(rows.num_rows, np.int64)
         (key,) = self.factory.order
         return range_values(rows.column(key.index), key)
+
+    @property
+    def unit(self) -> int:
+        """Which of these values is 1 of a RANGE."""
+        order = [self.factory.input_rows[0].types[key.index] for key in self.factory.order]
+        return 10 ** order[0].scale if order and isinstance(order[0], DecimalType) else 1
 
     @property
     def _comes_in_order(self) -> bool:
@@ -188,7 +198,7 @@ class _Due:
         codes = [np.concatenate([none, each]) for each in operator.codes_of(self.former, rows)]
         former_values = operator._former.numbers(_VALUE)[self.former]
         self.values = np.concatenate([none, former_values, operator.values_of(rows)])
-        self.arranged = Arrangement(places, ages, codes, self.values)
+        self.arranged = Arrangement(places, ages, codes, self.values, operator.unit)
         self._columns: dict[int, pa.Array] = {}
         self.new_values: dict[WindowCall, tuple[Ids, pa.Array]] = {}
         """Of calls of distinct values, those that keys have for the first time."""
@@ -277,17 +287,33 @@ class _Due:
         return [*take(self.rows, from_numpy(numbers)).columns, *results]
 
 
-def range_values(column: pa.Array, key: SortKey) -> Ids:
-    """Whole numbers or times as numbers that ascend as the key has them; zeros of other types."""
-    if pa.types.is_timestamp(column.type):
+def range_values(column: pa.Array, key: SortKey) -> RangeValues:
+    """Numbers, or times in milliseconds, as numbers that ascend as the key has them; zeros of other types."""
+    kind = column.type
+    if pa.types.is_timestamp(kind):
         values = times_of(column)
-    elif pa.types.is_integer(column.type):
-        values = as_numpy(column.cast(pa.int64()).fill_null(0))
+    elif pa.types.is_date(kind):
+        values = as_numpy(column.cast(pa.int32()).cast(pa.int64()).fill_null(0)) * MILLIS_PER_DAY
+    elif pa.types.is_time(kind):
+        values = as_numpy(column.cast(pa.time32("ms"), safe=False).cast(pa.int32()).cast(pa.int64()).fill_null(0))
+    elif pa.types.is_integer(kind) or pa.types.is_decimal(kind):
+        whole = unscaled(column) if pa.types.is_decimal(kind) else column
+        values = as_numpy(whole.cast(pa.int64()).fill_null(0))
+    elif pa.types.is_floating(kind):
+        return _float_values(column, key)
     else:
         return np.zeros(len(column), np.int64)
     values = np.clip(values, 1 - _FARTHEST, _FARTHEST - 1)
     of_null = -_FARTHEST if key.nulls_first else _FARTHEST
     return np.where(as_numpy(column.is_null()), 2 * of_null, -values if key.descending else values)
+
+
+def _float_values(column: pa.Array, key: SortKey) -> RangeValues:
+    """Floats, with NaN above all of them, and NULL beyond NaN."""
+    given = as_numpy(column.cast(pa.float64()).fill_null(0.0))
+    values = np.where(np.isnan(given), 2 * _FARTHEST_FLOAT, np.clip(given, -_FARTHEST_FLOAT, _FARTHEST_FLOAT))
+    of_null = -_FARTHEST_FLOAT if key.nulls_first else _FARTHEST_FLOAT
+    return np.where(as_numpy(column.is_null()), 4 * of_null, -values if key.descending else values)
 
 
 def _rows_back(call: WindowCall) -> int:

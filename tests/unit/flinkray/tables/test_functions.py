@@ -38,6 +38,7 @@ def arguments(*types: str) -> list[Argument]:
         ("PERCENT_RANK", [], "DOUBLE NOT NULL", "DOUBLE NOT NULL"),
         ("LAG", ["INT NOT NULL", "INT NOT NULL"], "INT", "INT"),
         ("LAG", ["INT NOT NULL", "INT NOT NULL", "INT NOT NULL"], "INT NOT NULL", "INT NOT NULL"),
+        ("LAG", ["INT NOT NULL", "INT NOT NULL", "DECIMAL(2, 1) NOT NULL"], "INT NOT NULL", "INT NOT NULL"),
     ],
 )
 def test_aggregates_have_the_types_of_flink_and_may_be_null_where_there_may_be_no_row(

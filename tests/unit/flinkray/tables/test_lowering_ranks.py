@@ -293,6 +293,22 @@ def test_a_window_that_a_stream_cannot_have_is_refused_with_the_reason(sql: str,
     assert re.search(reason, caught.value.reason)
 
 
+@pytest.mark.parametrize(
+    "window",
+    [
+        "ORDER BY ts RANGE INTERVAL '1' MONTH PRECEDING",
+        "ORDER BY ts RANGE 5 PRECEDING",
+        "ORDER BY id RANGE INTERVAL '1' SECOND PRECEDING",
+        "ORDER BY id, ts RANGE 5 PRECEDING",
+        "ORDER BY CAST(id AS DECIMAL(19, 2)) RANGE 5 PRECEDING",
+    ],
+)
+def test_a_range_counts_numbers_or_with_days_to_seconds_times(window: str) -> None:
+    with pytest.raises(Unexecutable) as caught:
+        lowering(is_batch=True).of(plan_of(over("COUNT(*)", window)))
+    assert "a RANGE of so much is over one column of numbers" in caught.value.reason
+
+
 def test_in_batch_mode_windows_have_any_order() -> None:
     used = lowering(is_batch=True)
     for order in ("ORDER BY id", "", "ORDER BY ts DESC, id ROWS BETWEEN 1 FOLLOWING AND 2 FOLLOWING"):

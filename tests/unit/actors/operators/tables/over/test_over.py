@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import datetime
+import itertools
 import json
 import random
 import statistics
 from collections import Counter
 from collections.abc import Callable, Sequence
+from decimal import Decimal
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from actors.operators.tables.over.operator import OverOperator
+from actors.operators.tables.over.operator import OverOperator, range_values
 from flinkray.execution import LATE_RECORDS_DROPPED
 from flinkray.tables.plans.expressions import Column, Constant, Frame, FrameBound, SortKey, WindowCall
 from flinkray.tables.types.arrow import stored_schema
@@ -283,3 +287,24 @@ def test_frames_of_processing_time_reach_so_far_back() -> None:
             harness.push(changes_as_batch([(0, ("x", 1, 1, None, None, None, None))], SCHEMA))
             harness.advance(4)
         assert [(row["w0"], row["w1"]) for row in harness.output.dicts] == [(1, 1), (2, 2), (2, 3), (2, 4)]
+
+
+def test_values_that_a_range_counts_ascend_in_the_order_with_nulls_beyond_nan() -> None:
+    nan, inf = float("nan"), float("inf")
+    cases = [
+        (pa.array([datetime.date(1970, 1, 3), None]), [2 * 86_400_000, None]),
+        (pa.array([datetime.time(0, 0, 1, 500_000), None]), [1500, None]),
+        (pa.array([Decimal("-2.50"), None, Decimal("7.25")]), [-250, None, 725]),
+        (pa.array([-inf, -1.5, 2.0, inf, nan, None]), [None, -1.5, 2.0, None, None, None]),
+    ]
+    for column, wanted in cases:
+        for descending, nulls_first in itertools.product((False, True), repeat=2):
+            values = range_values(column, SortKey(0, descending, nulls_first))
+            sign = -1 if descending else 1
+            known = [(each, sign * value) for each, value in zip(values, wanted, strict=True) if value is not None]
+            assert all(each == value for each, value in known), column
+            there = values[np.flatnonzero(column.is_valid())] * sign
+            assert list(there) == sorted(there)
+            (null,) = values[np.flatnonzero(column.is_null())]
+            others = there * sign
+            assert (others > null).all() if nulls_first else (others < null).all()
