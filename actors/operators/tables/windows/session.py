@@ -61,7 +61,6 @@ class SessionOperator(WaitingOperator[SessionFactory]):
         is_due = ends - 1 <= time
         self._ends_from[keys] = MAX_TIMESTAMP
         self._expect(self._waiting.keys_of(slots[~is_due]), ends[~is_due] - 1)
-        self._earliest = int(self._ends_from.min(initial=int(MAX_TIMESTAMP)))
         due = np.flatnonzero(is_due)
         if not len(due):
             return
@@ -75,7 +74,7 @@ class SessionOperator(WaitingOperator[SessionFactory]):
         """Sessions of these keys end no earlier than that."""
         self._ends_from = grown(self._ends_from, len(self.keys), int(MAX_TIMESTAMP))
         np.minimum.at(self._ends_from, keys, times)
-        self._earliest = min(self._earliest, int(times.min(initial=int(MAX_TIMESTAMP))))
+        self._earliest = int(self._ends_from.min(initial=int(MAX_TIMESTAMP)))
 
     def _expect_all(self) -> None:
         slots = self._waiting.live_slots()
