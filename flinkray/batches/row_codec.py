@@ -455,9 +455,9 @@ class RowEncoder:
             )
         if isinstance(value, datetime.time) and value.tzinfo is None and expected.startswith("time32"):
             return TypeMismatchError(
-                f"{operator_label(self._operator, self._subtask)}: {where}value {short_repr(value)} has more digits of "
-                f"a second than {expected}; set {self._argument}= to a type with more, such as TIME(6) of tables or "
-                "Types.SQL_TIME(), or cut them: value.replace(microsecond=0)"
+                f"{operator_label(self._operator, self._subtask)}: {where}value {short_repr(value)} does not fit "
+                f"{expected}, as it has more digits of a second; set {self._argument}= to a type with more, such as "
+                "TIME(6) of tables or Types.SQL_TIME(), or cut them: value.replace(microsecond=0)"
             )
         return TypeMismatchError(
             f"{operator_label(self._operator, self._subtask)}: {where}value {short_repr(value)} "

@@ -254,6 +254,19 @@ def test_in_batch_mode_windows_are_over_any_timestamp_and_rows_without_one_are_i
     )
 
 
+def test_in_batch_mode_no_row_is_late_though_the_table_has_watermarks_of_another_column() -> None:
+    options = {"execution.runtime-mode": "batch", "pipeline.auto-watermark-interval": "1 ms", "parallelism.default": 1}
+    tables = environment({**options, "flinkray.batch.target-rows": 8}).tables
+    tables.execute_sql(
+        "CREATE TABLE t (n INT, ordered AS TO_TIMESTAMP_LTZ(n, 3), born AS TO_TIMESTAMP_LTZ(5000 - n, 3), "
+        "WATERMARK FOR ordered AS ordered) WITH ('connector'='datagen', 'number-of-rows'='4000', "
+        "'fields.n.kind'='sequence', 'fields.n.start'='0', 'fields.n.end'='3999')"
+    )
+    hours = "TUMBLE(TABLE t, DESCRIPTOR(born), INTERVAL '1' SECOND)"
+    query = f"SELECT SUM(n) AS n FROM (SELECT COUNT(*) AS n FROM {hours} GROUP BY window_start, window_end)"
+    assert [row.n for row in tables.sql_query(query).execute().collect()] == [4000]
+
+
 # -- rowtime attributes --------------------------------------------------------------------------------------------
 
 

@@ -81,8 +81,8 @@ class KafkaEnumerator(SplitEnumerator):
         self._settings = settings
         self._make_consumer = make_consumer
         self._patience = Patience(lambda _: None, lambda: context.now_ms() / 1000)
-        self._is_refused = False
-        """Whether the brokers refused what they were asked for last."""
+        self._was_refused = False
+        """Whether the brokers have refused what they were asked for since their last answer."""
         self._consumer: Any = None
         self._known: set[Partition] = set() if restored is None else set(restored.known)
         self._is_restored = restored is not None
@@ -129,13 +129,14 @@ class KafkaEnumerator(SplitEnumerator):
         try:
             self._discover(is_first=False)
         except KafkaError as error:
-            was_refused, self._is_refused = self._is_refused, not isinstance(error, KafkaAwayError)
-            if (was_refused and self._is_refused) or not self._patience.asks_again():
+            is_refused = not isinstance(error, KafkaAwayError)
+            if (is_refused and self._was_refused) or not self._patience.asks_again():
                 raise
+            self._was_refused |= is_refused
             log.warning("cannot look for new partitions, which is tried again: %s", error)
             self._look_again(_SOON_MS)
         else:
-            self._is_refused = False
+            self._was_refused = False
             self._patience.answered()
             self._look_again()
 

@@ -62,8 +62,9 @@ class KafkaFetcher(SplitFetcher[KafkaSplit]):
         self._patience_with_leaders = new_patience()
         self._brokers = Brokers(settings.servers)
         self._looked_at = time.monotonic()
-        self._is_refused = False
-        """Whether the brokers refused what they were asked for last; once may be one that stops."""
+        self._was_refused = False
+        """Whether the brokers have refused what they were asked for since their last answer; once may be one that
+        stops."""
         self._missing: set[tuple[str, int]] = set()
         """Partitions that brokers did not know when they were asked last."""
         self._kafka = confluent_kafka()
@@ -215,16 +216,17 @@ class KafkaFetcher(SplitFetcher[KafkaSplit]):
         log.warning("%s; trying again", problem)
 
     def _on_answer(self) -> None:
-        self._is_refused = False
+        self._was_refused = False
         self._brokers.answered()
         self._patience.answered()
 
     def _go_on_or_refuse(self, error: Any) -> None:
         places = few(map(_place, self._splits.values()))
         reason = self._brokers.explained(error)
-        was_refused, self._is_refused = self._is_refused, self._brokers.kind_of(error) is KafkaError
-        if was_refused and self._is_refused:
+        is_refused = self._brokers.kind_of(error) is KafkaError
+        if is_refused and self._was_refused:
             raise KafkaError(f"{self._where}: cannot read {places}: {reason}")
+        self._was_refused |= is_refused
         if not self._patience.asks_again():
             raise KafkaError(f"{self._where}: cannot read {places}, asked again for {AWAY_S:.0f} s: {reason}")
         log.warning("%s: cannot read %s: %s; trying again", self._where, places, reason)

@@ -100,7 +100,7 @@ class Grouping:
                 item, f"{kind} takes a time attribute and {'two intervals' if kind == 'HOP' else 'an interval'}"
             )
         time = arguments[0]
-        if not isinstance(time.type, TimestampType):
+        if not isinstance(time.type, TimestampType) or isinstance(time, Constant):
             context.fail(item.arguments[0], f"{kind} is over a time attribute, and this is {time.type}")
         sizes = []
         for node, length in zip(item.arguments[1:], arguments[1:], strict=True):

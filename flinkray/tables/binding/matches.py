@@ -245,7 +245,7 @@ class MatchBinder(ExpressionBinder):
     def _rowtime(self, node: Node) -> LogicalType:
         if self._time.attribute is TimeAttribute.PROCTIME:
             self.context.fail(node, "MATCH_ROWTIME needs ORDER BY a rowtime attribute")
-        return self._time.not_null()
+        return replace(self._time, precision=3, nullable=False)
 
     def plan(self, query: words.Query) -> Plan:
         """A query in an expression."""

@@ -64,7 +64,9 @@ def _neighbour(call: TypedCall) -> LogicalType:
     """LAG and LEAD: NULL at the border, unless there is a default that is not; that is cast to the column's type."""
     if len(call.types) < 3:
         return call.types[0].as_nullable()
-    if common_type([call.types[0], call.types[2]]) is None:
+    column, default = call.types[0], call.types[2]
+    is_other_clock = {column.root, default.root} == {TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ}
+    if common_type([column, default]) is None or is_other_clock:
         raise ValueError(f"the default is {call.types[2]}, where the column is {call.types[0]}")
     return call.types[0].with_nullability(call.types[0].nullable or call.types[2].nullable)
 

@@ -10,10 +10,10 @@ from msgspec.structs import replace
 from flinkray.tables.functions.aggregates import OF_ALL_VALUES
 from flinkray.tables.lowering.contract import Lowering, Unexecutable
 from flinkray.tables.lowering.ranks import check_order, is_proctime
-from flinkray.tables.lowering.times import check_time
+from flinkray.tables.lowering.times import check_time, has_time
 from flinkray.tables.plans.explain import node_text
 from flinkray.tables.plans.expressions import BoundExpression, Column, Constant, Plan, SortKey, WindowCall
-from flinkray.tables.plans.nodes import Match, Project, Window
+from flinkray.tables.plans.nodes import Filter, Match, Project, Window
 from flinkray.tables.types.logical import DATETIMES, NUMBERS, DecimalType, LogicalType, TimestampType, TypeRoot
 from flinkray.tables.user_functions import GENERAL, Implementation
 from flinkray.transformations.table_factories import MatchFactory, OverFactory
@@ -228,6 +228,9 @@ def matched(plan: Match, lowering: Lowering, before: bool) -> Transformation:
     check_order(plan, plan.order)
     time = plan.order[0].index
     check_time(plan, "ORDER BY begins with", time, lowering)
+    condition = has_time(Column(plan.input.row_type.types[time], time), lowering)
+    if condition is not None:
+        plan = replace(plan, input=Filter(plan.input, condition))
     by_arrival = is_proctime(plan.input.row_type.types[time])
     factory = MatchFactory(
         input_rows=(plan.input.row_type,),

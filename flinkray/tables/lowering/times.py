@@ -63,6 +63,8 @@ def watermarks(plan: WatermarkAssigner, lowering: Lowering, before: bool) -> Tra
     rows = plan.input.row_type
     if is_of_stream(plan):
         return source
+    if lowering.options.is_batch:  # of one column's watermarks rows would be late in windows of another
+        return with_event_times(source, rows.names[plan.column], 0, drops=False)
     if _is_call_of(plan.watermark, SOURCE_WATERMARK):
         return with_event_times(source, rows.names[plan.column], 0, drops=False)
     columns = tuple(zip(rows.names, rows.types, strict=True))
@@ -160,14 +162,14 @@ def check_time(plan: Plan, what: str, time: int, lowering: Lowering) -> None:
     kind = rows.types[time]
     if not lowering.options.is_batch and isinstance(kind, TimestampType) and kind.attribute is None:
         name = rows.names[time]
-        raise Unexecutable(plan, f"on a stream {what} a time attribute, and {name!r} is {kind}; {TIME_REMEDY}")
+        shown = "this" if name.startswith("$") else repr(name)
+        raise Unexecutable(plan, f"on a stream {what} a time attribute, and {shown} is {kind}; {TIME_REMEDY}")
 
 
-def has_time(time: BoundExpression) -> BoundExpression | None:
-    """The condition that a row has a time that is no attribute; None: it always has one. A row without one belongs to
-    no window."""
+def has_time(time: BoundExpression, lowering: Lowering) -> BoundExpression | None:
+    """In batch mode the condition that a row has a time; None: it always has one. A row without one is in no window."""
     kind = time.type
-    if not kind.nullable or not isinstance(kind, TimestampType) or kind.attribute is not None:
+    if not lowering.options.is_batch or not kind.nullable or is_proctime(kind):
         return None
     return Call(BOOLEAN.not_null(), "IS NOT NULL", (time,))
 

@@ -49,7 +49,7 @@ def by_window(plan: Plan, lowering: Lowering, before: bool) -> Transformation | 
 def windowed(plan: WindowTableFunction, lowering: Lowering, before: bool) -> Transformation:
     """Rows with the columns of their windows."""
     check_time(plan, f"{plan.kind} is over", plan.time, lowering)
-    condition = has_time(Column(plan.input.row_type.types[plan.time], plan.time))
+    condition = has_time(Column(plan.input.row_type.types[plan.time], plan.time), lowering)
     if condition is not None:
         plan = replace(plan, input=Filter(plan.input, condition))
     if plan.kind == "SESSION":

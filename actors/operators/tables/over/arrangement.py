@@ -17,6 +17,10 @@ Flags = npt.NDArray[np.bool_]
 CARRIED, FORMER, DUE = 0, 1, 2
 
 
+FARTHEST = 1 << 61
+"""Above all values of a RANGE that are whole numbers; NULL is twice as far."""
+
+
 class Arrangement:
     """Rows of three ages, sorted by key, age and order; rows that are equal in these keep their order.
 
@@ -77,7 +81,9 @@ class Arrangement:
         whose value is larger than that."""
         assert self._values is not None
         is_whole = self._values.dtype == np.int64
-        wanted = self._values + ((floor(offset) if is_end else ceil(offset)) if is_whole else float(offset))
+        whole = floor(offset) if is_end else ceil(offset)
+        # So far are no two values from each other, and NULL is further.
+        wanted = self._values + (min(max(whole, -FARTHEST), FARTHEST) if is_whole else float(offset))
         both = np.concatenate([self._values, wanted])
         known = distinct(both) if is_whole else np.unique(both)
         places, wanted_places = np.searchsorted(known, self._values), np.searchsorted(known, wanted)

@@ -13,7 +13,7 @@ from actors.columns.take import take
 from actors.keys.index import Ids, KeyIndex
 from actors.operators.calc.values.decimals import unscaled
 from actors.operators.tables.aggregates.user_aggregates import OpenFunctions, of_frames
-from actors.operators.tables.over.arrangement import CARRIED, DUE, FORMER, Arrangement, RangeValues, offset_of
+from actors.operators.tables.over.arrangement import CARRIED, DUE, FARTHEST, FORMER, Arrangement, RangeValues, offset_of
 from actors.operators.tables.over.calls import (
     RUNNING_RANKS,
     argument_of,
@@ -47,7 +47,6 @@ _VALUE = "value"
 _SUM = "sum"
 MILLIS_PER_DAY = 86_400_000
 _FARTHEST_FLOAT = 1e300
-_FARTHEST = 1 << 61
 """NULL is so far below all values that no frame reaches from one to the other."""
 
 
@@ -88,7 +87,7 @@ class OverOperator(DueRowsOperator[OverFactory]):
         """How many rows before the current one a call looks at."""
         needs_rows = call.function in self.functions or is_of_values(call)
         if needs_rows and call.frame is not None and call.frame.start.offset is None:
-            return _FARTHEST  # nothing can stand for former rows
+            return FARTHEST  # nothing can stand for former rows
         return _rows_back(call)
 
     def _text(self, call: WindowCall) -> str:
@@ -303,8 +302,8 @@ def range_values(column: pa.Array, key: SortKey) -> RangeValues:
         return _float_values(column, key)
     else:
         return np.zeros(len(column), np.int64)
-    values = np.clip(values, 1 - _FARTHEST, _FARTHEST - 1)
-    of_null = -_FARTHEST if key.nulls_first else _FARTHEST
+    values = np.clip(values, 1 - FARTHEST, FARTHEST - 1)
+    of_null = -FARTHEST if key.nulls_first else FARTHEST
     return np.where(as_numpy(column.is_null()), 2 * of_null, -values if key.descending else values)
 
 
