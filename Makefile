@@ -35,12 +35,12 @@ orders: setup
 
 # The fast ones on all cores; those with processes of their own one after the other. 5: none of a kind was selected.
 test: setup
-	$(IN_MEMORY) -m pytest -n auto -m "$(FAST)" $(ARGS) || test $$? -eq 5
+	$(IN_MEMORY) -m pytest -n auto --dist worksteal -m "$(FAST)" $(ARGS) || test $$? -eq 5
 	$(BIN)/python -m pytest -m "ray or spark or kafka or postgres or redis or nats or s3" $(ARGS) || test $$? -eq 5
 
 # Everything that needs neither Ray nor Spark nor servers.
 test-fast: setup
-	$(IN_MEMORY) -m pytest -n auto -m "$(FAST)" $(ARGS)
+	$(IN_MEMORY) -m pytest -n auto --dist worksteal -m "$(FAST)" $(ARGS)
 
 # Whole jobs in one thread under random interleavings and faults; says how each seed that fails is replayed. Each simulation
 # runs with so many seeds, dealt out to its cases; ARGS="--first-seed 50" goes on behind them.
@@ -106,7 +106,7 @@ compat-oldest compat-newest: compat-%: setup
 	$(BIN)/uv venv --quiet --clear --python $(word 1,$(COMPAT)) build/$*
 	$(BIN)/uv pip install --quiet --python build/$* --resolution $(word 2,$(COMPAT)) --editable ".[$(word 3,$(COMPAT))]"
 	@$(BIN)/uv pip list --python build/$* | grep -E '^(numpy|pandas|pyarrow|pyspark|ray|raydp) '
-	build/$*/bin/python -m tests.support.files_in_memory -m pytest -q -n auto -m "not ray and not spark" $(FAST_TESTS) $(ARGS)
+	build/$*/bin/python -m tests.support.files_in_memory -m pytest -q -n auto --dist worksteal -m "not ray and not spark" $(FAST_TESTS) $(ARGS)
 	build/$*/bin/python -m pytest -q $(RAY_TESTS) $(ARGS)
 	build/$*/bin/python -m pytest -q $(SPARK_TESTS) $(ARGS)
 
