@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -23,6 +24,7 @@ def has_room(directory: Path) -> bool:
 
 
 def main(arguments: list[str]) -> int:
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # after which the directory goes, too
     parent = _MEMORY if has_room(_MEMORY) else None
     with tempfile.TemporaryDirectory(prefix="flinkray-tests-", dir=parent, ignore_cleanup_errors=True) as directory:
         command = [sys.executable, *arguments]
