@@ -16,7 +16,6 @@ from actors.network.producer.result_partition import ResultPartition
 from actors.operators.contract.cancellation import Cancellation, TaskCanceled
 from actors.operators.contract.input_status import InputStatus
 from actors.protocol.elements import (
-    CancelCheckpointMarker,
     CheckpointBarrier,
     CheckpointOptions,
     EndOfData,
@@ -431,7 +430,7 @@ class StreamTask:
         if not self._is_running:
             self._decline(checkpoint_id, "it is at its end")
             for writer in self._writers.values():
-                writer.broadcast_event(CancelCheckpointMarker(checkpoint_id))
+                writer.partition.cancel_checkpoint(checkpoint_id)
             return
         if barrier.options.stop is StopMode.DRAIN and (self._opened_chain.is_firing or self._opened_inputs.has_waiting):
             # The savepoint is to have everything fired.

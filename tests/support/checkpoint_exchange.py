@@ -13,6 +13,7 @@ from typing import Any
 from actors.network.consumer.input_gate import InputGate, SingleInputGate, UnionInputGate
 from actors.network.consumer.remote_channel import RemoteInputChannel
 from actors.protocol.elements import (
+    CancelCheckpointMarker,
     CheckpointBarrier,
     CheckpointOptions,
     EndOfData,
@@ -57,6 +58,8 @@ class Producer:
             self._snapshot(newest)
         elif newest in self.before and self._exchange.options[newest] == TIMEOUT and chance.random() < 0.1:
             self._capture(newest, partition.overtake(newest))
+        elif newest in self.before and chance.random() < 0.05:
+            partition.cancel_checkpoint(newest)
         elif partition.is_available or chance.random() < 0.02:
             self._write()
 
@@ -173,6 +176,9 @@ class Consumer:
             self._ended.add(channel)
         elif isinstance(element, CheckpointBarrier):
             self._on_barrier(channel, element)
+        elif isinstance(element, CancelCheckpointMarker) and element.checkpoint_id >= self._checkpoint:
+            self._begin(element.checkpoint_id)
+            self._abort()
         assert set(self.gate.unfinished_channels()) == set(range(len(self.processed))) - self._ended
 
     def _on_barrier(self, channel: int, barrier: CheckpointBarrier) -> None:

@@ -16,7 +16,7 @@ from actors.network.producer.subpartition import (
     QueueLimit,
     SubpartitionStatistics,
 )
-from actors.protocol.elements import CheckpointBarrier, Event
+from actors.protocol.elements import CancelCheckpointMarker, CheckpointBarrier, Event
 from actors.protocol.task_messages import PartitionDescriptor
 from flinkray.batches.batch import Batch
 from flinkray.errors import PartitionError
@@ -121,6 +121,17 @@ class PipelinedResultPartition(ResultPartition):
         if all(rows is None for rows in overtaken):
             return None
         return [rows if rows is not None else [] for rows in overtaken]
+
+    def cancel_checkpoint(self, checkpoint_id: int) -> None:
+        buffer = Buffer.of_event(CancelCheckpointMarker(checkpoint_id))
+
+        def cancel() -> None:
+            self._finish_broadcast_tail()
+            for subpartition in self._subpartitions:
+                if not subpartition.cancel_barrier(checkpoint_id):
+                    subpartition.add_buffer(buffer)
+
+        self._change(range(len(self._subpartitions)), cancel)
 
     def flush_all(self) -> None:
         def flush() -> None:

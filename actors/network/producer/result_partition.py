@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from actors.network.flow.availability import Availability
 from actors.network.producer.subpartition import BufferAndBacklog, NextKind, SubpartitionStatistics
-from actors.protocol.elements import CheckpointBarrier, EndOfPartition, Event
+from actors.protocol.elements import CancelCheckpointMarker, CheckpointBarrier, EndOfPartition, Event
 from actors.protocol.task_messages import PartitionDescriptor
 from flinkray.batches.batch import Batch
 from flinkray.errors import PartitionError
@@ -124,6 +124,12 @@ class ResultPartition(ABC):
         Returns:
             Per subpartition the rows that it overtook, oldest first; None if it waits nowhere any more.
         """
+
+    def cancel_checkpoint(self, checkpoint_id: int) -> None:
+        """Tells every consumer that the checkpoint will not be completed: in place of its aligned barrier, where that
+        still waits, so that it blocks nothing; else behind all rows so far. Raises as `emit` does.
+        """
+        self.broadcast_event(CancelCheckpointMarker(checkpoint_id))
 
     @abstractmethod
     def flush_all(self) -> None:

@@ -10,7 +10,7 @@ from itertools import islice
 from msgspec import Struct
 
 from actors.network.flow.buffers import Buffer, Coalescer, unaligned
-from actors.protocol.elements import CheckpointBarrier
+from actors.protocol.elements import CancelCheckpointMarker, CheckpointBarrier
 from flinkray.batches.batch import Batch
 
 
@@ -217,11 +217,7 @@ class PipelinedSubpartition:
 
     def has_aligned_barrier(self, checkpoint_id: int) -> bool:
         """Whether that barrier waits here, and would overtake the rows before it."""
-        events = (buffer.event for buffer in self._queue)
-        return any(
-            isinstance(event, CheckpointBarrier) and event.checkpoint_id == checkpoint_id and event.may_turn_unaligned
-            for event in events
-        )
+        return self._barrier_to_overtake(checkpoint_id) is not None
 
     def overtake(self, checkpoint_id: int) -> list[Batch] | None:
         """Makes an aligned barrier that still waits here an unaligned one, with priority.
@@ -229,16 +225,37 @@ class PipelinedSubpartition:
         Returns:
             The rows that it overtook, oldest first; None if no such barrier waits.
         """
+        found = self._barrier_to_overtake(checkpoint_id)
+        if found is None:
+            return None
+        position, barrier = found
+        overtaken = _rows(islice(self._queue, position))
+        del self._queue[position]
+        self._priority.append(Buffer.of_event(unaligned(barrier)))
+        return overtaken
+
+    def cancel_barrier(self, checkpoint_id: int) -> bool:
+        """Puts a marker in the place of the checkpoint's barrier, which then blocks nothing.
+
+        Returns:
+            Whether that barrier still waited behind rows here.
+        """
+        found = self._barrier(checkpoint_id)
+        if found is not None:
+            self._queue[found[0]] = Buffer.of_event(CancelCheckpointMarker(checkpoint_id))
+        return found is not None
+
+    def _barrier(self, checkpoint_id: int) -> tuple[int, CheckpointBarrier] | None:
+        """The barrier that waits among the rows, with its position."""
         for position, buffer in enumerate(self._queue):
-            barrier = buffer.event
-            if isinstance(barrier, CheckpointBarrier) and barrier.checkpoint_id == checkpoint_id:
-                if not barrier.may_turn_unaligned:
-                    return None
-                overtaken = _rows(islice(self._queue, position))
-                del self._queue[position]
-                self._priority.append(Buffer.of_event(unaligned(barrier)))
-                return overtaken
+            event = buffer.event
+            if isinstance(event, CheckpointBarrier) and event.checkpoint_id == checkpoint_id:
+                return position, event
         return None
+
+    def _barrier_to_overtake(self, checkpoint_id: int) -> tuple[int, CheckpointBarrier] | None:
+        found = self._barrier(checkpoint_id)
+        return found if found is not None and found[1].may_turn_unaligned else None
 
     def poll(self, only_priority: bool = False) -> BufferAndBacklog | None:
         """The next buffer, or None where there is none or a barrier blocks."""

@@ -15,7 +15,7 @@ from msgspec import Struct
 from actors.network.consumer.input_gate import SingleInputGate
 from actors.network.producer.record_writer import RecordWriter
 from actors.protocol.checkpoint_handles import CheckpointMetrics
-from actors.protocol.elements import CancelCheckpointMarker, CheckpointBarrier, StopMode
+from actors.protocol.elements import CheckpointBarrier, StopMode
 from actors.protocol.task_messages import DeclineCheckpoint, TaskDeployment
 from actors.tasks.chain.operator_chain import OperatorChain
 from actors.tasks.chain.task_services import TaskServices
@@ -239,7 +239,7 @@ class TaskCheckpoints:
         self._release_input(checkpoint_id)
         self._written.abort(checkpoint_id)
         for writer in self._parts.writers.values():
-            writer.broadcast_event(CancelCheckpointMarker(checkpoint_id))
+            writer.partition.cancel_checkpoint(checkpoint_id)
         if not abort.is_known:
             self._services.answer_checkpoint(decline(self._deployment, checkpoint_id, abort.reason))
 

@@ -7,10 +7,17 @@ from functools import partial
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from actors.network.producer.pipelined_partition import PipelinedView
 from actors.network.producer.result_partition import ResultPartition, SubpartitionView
-from actors.protocol.elements import CheckpointBarrier, CheckpointOptions, EndOfPartition, Watermark
+from actors.protocol.elements import (
+    CancelCheckpointMarker,
+    CheckpointBarrier,
+    CheckpointOptions,
+    EndOfPartition,
+    Watermark,
+)
 from flinkray.batches.batch import Batch
 from flinkray.errors import PartitionError
 from flinkray.types.records import Timestamp
@@ -392,6 +399,42 @@ def test_rows_that_came_before_their_reader_do_not_linger() -> None:
     assert (read(view), told) == ([1, 2, 3, 4], [])
     result.emit(0, numbers(5, 6, 7, 8))
     assert (view.poll(), result.has_tail) == (None, True)
+
+
+def test_a_marker_takes_the_place_of_the_barrier_that_it_cancels() -> None:
+    result = partition(2, target_rows=1)
+    first, second = views(result)
+    result.emit(0, numbers(1))
+    result.broadcast_barrier(ALIGNED)
+    assert read(second) == [ALIGNED], "this consumer has it, and answers"
+    result.emit(0, numbers(2))
+    result.emit(1, numbers(3))
+    result.cancel_checkpoint(ALIGNED.checkpoint_id)
+    marker = CancelCheckpointMarker(ALIGNED.checkpoint_id)
+    assert read(first) == [1, marker, 2], "it blocks nothing"
+    assert read(second) == []
+    second.resume()
+    assert read(second) == [3, marker]
+
+
+def test_barriers_that_are_given_up_faster_than_they_are_read_leave_room_for_rows() -> None:
+    result = partition(1, target_rows=1, max_buffers=2)
+    (view,) = views(result)
+    for checkpoint_id in range(1, 5):
+        result.broadcast_barrier(replace(ALIGNED, checkpoint_id=checkpoint_id))
+        result.emit(0, numbers(checkpoint_id))
+        result.cancel_checkpoint(checkpoint_id)
+    assert not result.is_available
+    assert [each for each in read(view) if not isinstance(each, CancelCheckpointMarker)] == [1, 2, 3, 4]
+    assert result.is_available
+
+
+def test_the_tail_goes_before_a_marker_that_takes_no_place() -> None:
+    result = partition(1, target_rows=4)
+    (view,) = views(result)
+    result.emit(0, numbers(1))
+    result.cancel_checkpoint(7)
+    assert read(view) == [1, CancelCheckpointMarker(7)]
 
 
 def test_without_room_rows_linger_no_more_if_no_others_can_be_read() -> None:
