@@ -287,11 +287,12 @@ def test_a_store_that_cannot_be_written_fails_checkpoints_and_then_the_job(
         with pytest.raises(JobExecutionError) as failure:
             client.result(timeout=20)
         overview = client.checkpoints()
-    assert overview.counts.failed == 3
-    assert overview.latest_failed is not None
+    failed = [each for each in overview.history if each.status is CheckpointStatus.FAILED]
+    assert 3 <= len(failed) <= 4, "when the third ends the job, another may be under way"
     error = str(failure.value)
-    for text in (error, overview.latest_failed.failure or ""):
-        assert f"checkpoints/{client.job_id}/chk-{overview.latest_failed.checkpoint_id}" in text
+    (third,) = (each for each in failed if f"/chk-{each.checkpoint_id}" in error)
+    for text in (error, third.failure or ""):
+        assert f"checkpoints/{client.job_id}/chk-{third.checkpoint_id}" in text
         assert REFUSALS[refusal] in text
     assert "only 2 may fail one after another (execution.checkpointing.tolerable-failed-checkpoints)" in error
 
