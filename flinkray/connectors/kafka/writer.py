@@ -23,7 +23,7 @@ _DELIVERY_MS = 120_000
 _TRANSACTION_MS = 900_000
 """How long a transaction may take, from its first row until it is committed: as long as brokers let one by default."""
 _LINGER_MS = 50
-"""How long messages wait for others. librdkafka's thread does not sleep while messages of a partition have waited as long
+"""How long messages wait for others. librdkafka keeps its thread awake while messages of a partition have waited longer
 and others of it are on their way (`rd_kafka_toppar_producer_serve`): with its 5 ms it takes up to a core."""
 _POLL_S = 0.1
 
