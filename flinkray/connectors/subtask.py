@@ -36,6 +36,10 @@ class SubtaskContext(Protocol):
     def now_ms(self) -> int:
         """The task's clock: epoch milliseconds. Use no other, so that tests can drive it."""
 
+    def check_cancelled(self) -> None:
+        """Ends the task, from its thread, if the job is cancelled; for loops in which a reader or a writer waits. What
+        it raises is no Exception, and is not to be caught."""
+
 
 def subtask_label(context: SubtaskContext) -> str:
     """How errors and log lines call a subtask: "operator 'fares' (subtask 1 of 2)"."""

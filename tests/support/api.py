@@ -141,6 +141,8 @@ class FakeSubtaskContext:
     def now_ms(self) -> int:
         return self.now
 
+    def check_cancelled(self) -> None: ...
+
     def call_later(self, delay_ms: int, callback: Callable[[], None]) -> None:
         self.timers.append((self.now + delay_ms, callback))
 

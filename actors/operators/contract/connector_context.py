@@ -36,3 +36,6 @@ class ConnectorContext:
 
     def now_ms(self) -> int:
         return self._context.clock.now_ms()
+
+    def check_cancelled(self) -> None:
+        self._context.cancellation.check()

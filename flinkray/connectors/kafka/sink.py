@@ -153,21 +153,20 @@ class KafkaSink(Sink):
         return MessageEncoder(self.parts, where)
 
     def create_writer(self, context: SinkWriterContext, restored: Any = None) -> SinkWriter:
-        where = subtask_label(context)
-        encoder = self._encoder(where)
+        encoder = self._encoder(subtask_label(context))
         encoder.open(context.subtask_index, context.parallelism)
-        writer = self._writer(encoder, where, context, restored)
+        writer = self._writer(encoder, context, restored)
         if not self.parts.buffer_rows:
             return writer
         parts = self.parts
         return ReducingWriter(writer, encoder.last_changes, parts.buffer_rows, parts.buffer_interval_ms, context)
 
-    def _writer(self, encoder: MessageEncoder, where: str, context: SinkWriterContext, restored: Any) -> SinkWriter:
+    def _writer(self, encoder: MessageEncoder, context: SinkWriterContext, restored: Any) -> SinkWriter:
         if not self._is_transactional:
-            return KafkaWriter(encoder, where, self.servers, self.client_options)
+            return KafkaWriter(encoder, context, self.servers, self.client_options)
         prefix = self.transactional_id_prefix or f"{context.job_id}-{context.operator_name}"
         return TransactionalKafkaWriter(
-            encoder, where, self.servers, self.client_options, prefix, frozenset(restored or ()), context
+            encoder, context, self.servers, self.client_options, prefix, frozenset(restored or ())
         )
 
     def create_committer(self) -> Committer | None:

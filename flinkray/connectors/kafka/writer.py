@@ -15,6 +15,7 @@ from flinkray.connectors.kafka.transactions.coordinators import KafkaTransaction
 from flinkray.connectors.kafka.transactions.producers import TransactionalProducer, TransactionalProducers
 from flinkray.connectors.kafka.transactions.transactional_ids import left_behind, transactional_id
 from flinkray.connectors.sink import SinkWriter, SinkWriterContext
+from flinkray.connectors.subtask import subtask_label
 
 log = logging.getLogger(__name__)
 
@@ -33,13 +34,15 @@ class KafkaWriter(SinkWriter):
     the brokers have all.
 
     Args:
-        where: operator and subtask, for errors.
         client_options: of librdkafka, as the user gave them.
     """
 
-    def __init__(self, encoder: MessageEncoder, where: str, servers: str, client_options: Mapping[str, Any]) -> None:
+    def __init__(
+        self, encoder: MessageEncoder, context: SinkWriterContext, servers: str, client_options: Mapping[str, Any]
+    ) -> None:
         self._encoder = encoder
-        self._where = where
+        self._context = context
+        self._where = subtask_label(context)
         self._servers = servers
         self._brokers = Brokers(servers)
         self._failure: KafkaError | None = None
@@ -73,6 +76,7 @@ class KafkaWriter(SinkWriter):
                         self._is_connected = True
                     break
                 except BufferError:  # it holds as much as it may
+                    self._context.check_cancelled()
                     self._asked(lambda: client.poll(_POLL_S))
                 except confluent_kafka().KafkaException as error:
                     self._brokers.refuse(error, f"{self._where}: cannot write to topic {topic!r}")
@@ -81,8 +85,8 @@ class KafkaWriter(SinkWriter):
     def flush(self, end_of_input: bool) -> None:
         if self._client is None:
             return
-        while self._asked(lambda: self._client.flush(1.0)):  # messages that take too long are failures: this ends
-            pass
+        while self._asked(lambda: self._client.flush(_POLL_S)):  # messages that take too long are failures: this ends
+            self._context.check_cancelled()
 
     def close(self) -> None:
         if self._client is not None:
@@ -146,14 +150,13 @@ class TransactionalKafkaWriter(KafkaWriter):
     def __init__(
         self,
         encoder: MessageEncoder,
-        where: str,
+        context: SinkWriterContext,
         servers: str,
         client_options: Mapping[str, Any],
         prefix: str,
         former_prefixes: frozenset[str],
-        context: SinkWriterContext,
     ) -> None:
-        super().__init__(encoder, where, servers, client_options)
+        super().__init__(encoder, context, servers, client_options)
         self._options.setdefault("transaction.timeout.ms", _TRANSACTION_MS)
         self._prefix = prefix
         self._subtask = context.subtask_index
@@ -178,7 +181,7 @@ class TransactionalKafkaWriter(KafkaWriter):
 
     def _opened_client(self) -> Any:
         if self._producer is None:
-            self._producer = self._producers.take(self._checkpoint_id)
+            self._producer = self._producers.take(self._checkpoint_id, self._context.check_cancelled)
             self._client = self._producer.client
             try:
                 self._client.begin_transaction()

@@ -6,7 +6,7 @@ import contextlib
 import json
 import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any
 
 from flinkray.connectors.kafka.clients import TIMEOUT_S, Brokers, KafkaError, confluent_kafka, made
@@ -14,6 +14,8 @@ from flinkray.connectors.kafka.transactions.coordinators import KafkaTransaction
 
 _STATISTICS_MS = 250
 """librdkafka tells a producer's id and epoch in its statistics only."""
+_LOOK_S = 0.2
+"""How often a wait looks whether its job is cancelled."""
 
 
 class TransactionalProducer:
@@ -79,18 +81,26 @@ class TransactionalProducers:
         """Begins to make the producer that will be wanted after that checkpoint."""
         self._next = checkpoint_id, self._thread.submit(self._create, checkpoint_id)
 
-    def take(self, checkpoint_id: int) -> TransactionalProducer:
-        """The producer of the transaction that begins now, after that checkpoint."""
+    def take(self, checkpoint_id: int, check_cancelled: Callable[[], None]) -> TransactionalProducer:
+        """The producer of the transaction that begins now, after that checkpoint.
+
+        Args:
+            check_cancelled: called while it is waited for; ends the wait by raising.
+        """
         prepared, self._next = self._next, None
         if prepared is not None and prepared[0] == checkpoint_id:
-            try:
-                return prepared[1].result(2 * TIMEOUT_S)
-            except TimeoutError as error:
+            future = prepared[1]
+        else:
+            future = self._thread.submit(self._create, checkpoint_id)
+        deadline = time.monotonic() + 2 * TIMEOUT_S
+        while not wait([future], _LOOK_S).done:
+            check_cancelled()
+            if time.monotonic() > deadline:
                 raise KafkaError(
                     f"no transaction can begin after checkpoint {checkpoint_id}: the brokers gave no producer's id in "
                     f"{2 * TIMEOUT_S:.0f} s; are they running and reachable from here?"
-                ) from error
-        return self._create(checkpoint_id)
+                )
+        return future.result()
 
     def retire(self, producer: TransactionalProducer) -> None:
         """Lets go of a producer whose messages are all written; its end takes a moment."""
