@@ -111,10 +111,13 @@ def test_splits_far_apart_in_event_time_go_on_in_more_or_fewer_subtasks(
 
 def check_rescaled(kind: str, seed: int, skew_ms: int = 0, step_ms: float | None = None) -> None:
     chance = random.Random(f"rescaled {seed}")
+    # Some kinds take more than the 2 s that some jobs give a savepoint where each step is slow.
+    patience = {"execution.checkpointing.timeout": 30_000} if step_ms is not None else {}
 
     def make(before: ExactlyOnceJob | None, saved: str) -> OperatorJob:
         options = {
             **(LARGE_BATCHES if skew_ms else {}),
+            **patience,
             "parallelism.default": 2 if skew_ms and before is None else chance.randint(1, 3),
             "state.backend.type": chance.choice(["hashmap", "rocksdb"]),
             "execution.state-recovery.path": saved,
