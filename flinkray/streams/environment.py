@@ -331,7 +331,6 @@ class StreamExecutionEnvironment(EnvironmentSettings):
         self._configuration.unset(key)
 
     def _submit_recorded(self, name: str) -> JobClient:
-        PROGRAM_USE.use()
         try:
             executor = self._executor()
             client = executor.execute(self._pipeline(name, should_prepare=executor.needs_preparation))
@@ -352,7 +351,6 @@ class StreamExecutionEnvironment(EnvironmentSettings):
             graph: "stream" (operators), "job" (chains), or "execution" (subtasks).
             format: "text", or "mermaid" (a drawing).
         """
-        PROGRAM_USE.use()
         plan = load_plugin(PLANNERS, "default")
         text: str = plan(self._pipeline(self._job_name(None), should_prepare=False), graph, format)
         return text
@@ -391,6 +389,7 @@ class StreamExecutionEnvironment(EnvironmentSettings):
         return executor
 
     def _pipeline(self, name: str, *, should_prepare: bool) -> Pipeline:
+        PROGRAM_USE.use()
         if not self._transformations:
             raise InvalidProgramError(
                 f"nothing to execute: the program {name!r} is empty (perhaps it has run already: execute() takes what "

@@ -253,14 +253,30 @@ def test_a_value_of_a_row_is_set_by_item_and_an_attribute_says_so(env: StreamExe
     assert {row.k for row in rows(events(env).map(sets_item))} == {5}
 
 
+def said_at_the_end(directory: Path, *lines: str) -> str:
+    """What a program of these lines leaves on standard error."""
+    program = directory / "program.py"
+    program.write_text("".join(f"{line}\n" for line in lines))
+    return subprocess.run([sys.executable, program], capture_output=True, text=True, timeout=60, check=True).stderr
+
+
 def test_a_program_that_is_recorded_and_never_run_says_so_at_its_end(tmp_path: Path) -> None:
-    program = tmp_path / "program.py"
-    program.write_text(
-        "from flinkray import StreamExecutionEnvironment\n"
-        "StreamExecutionEnvironment.get_execution_environment().from_collection([1]).print()\n"
+    said = said_at_the_end(
+        tmp_path,
+        "from flinkray import StreamExecutionEnvironment",
+        "StreamExecutionEnvironment.get_execution_environment().from_collection([1]).print()",
     )
-    ended = subprocess.run([sys.executable, program], capture_output=True, text=True, timeout=60, check=True)
-    assert ended.stderr.startswith("flinkray: nothing ran: ")
+    assert said.startswith("flinkray: nothing ran: ")
+
+
+def test_a_program_of_harnesses_says_nothing_at_its_end(tmp_path: Path) -> None:
+    said = said_at_the_end(
+        tmp_path,
+        "from flinkray.testing import OneInputHarness",
+        "with OneInputHarness.of(lambda numbers: numbers.map(abs)) as harness:",
+        "    harness.process(-1)",
+    )
+    assert said == ""
 
 
 def test_programs_that_are_run_or_record_nothing_say_nothing() -> None:
