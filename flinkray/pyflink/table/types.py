@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, Self
 
 from flinkray.pyflink.common.typeinfo import ArrowTypeInfo, TypeInformation, Types
@@ -10,7 +11,7 @@ from flinkray.tables.api import data_types
 from flinkray.tables.api.data_types import logical_type
 from flinkray.tables.types import logical
 from flinkray.tables.types.arrow import to_arrow
-from flinkray.tables.types.logical import LogicalType, RowField, TypeRoot
+from flinkray.tables.types.logical import LogicalType, TypeRoot
 from flinkray.types.rows import Row, RowKind
 
 __all__ = ["DataType", "DataTypes", "Row", "RowField", "RowKind", "RowType"]
@@ -23,7 +24,10 @@ class DataType(TypeInformation):
     logical_type: LogicalType
 
     def __init__(self, kind: LogicalType) -> None:
-        super().__init__(_type_information(kind), kind)
+        self._be(kind)
+
+    def _be(self, kind: LogicalType) -> None:
+        TypeInformation.__init__(self, _type_information(kind), kind)
         object.__setattr__(self, "logical_type", kind)
 
     def __repr__(self) -> str:
@@ -46,41 +50,57 @@ class DataType(TypeInformation):
         return self
 
 
+@dataclass(frozen=True, repr=False)
+class RowField:
+    """A field of a `RowType`: its name, its `DataType`, and what there is to say of it."""
+
+    name: str
+    data_type: Any
+    description: str | None = None
+
+    def __post_init__(self) -> None:
+        kind = logical_type(self.data_type)
+        object.__setattr__(self, "data_type", RowType(kind) if isinstance(kind, logical.RowType) else DataType(kind))
+
+    def __repr__(self) -> str:
+        return f"RowField({self.name}, {self.data_type})"
+
+    @property
+    def logical_field(self) -> logical.RowField:
+        return logical.RowField(self.name, self.data_type.logical_type, self.description)
+
+
 class RowType(DataType):
     """The type of rows: `RowType([DataTypes.FIELD("a", DataTypes.INT())]).add("b", DataTypes.STRING())`."""
 
     __slots__ = ()
 
     def __init__(self, fields: Sequence[Any] | LogicalType = (), nullable: bool = True) -> None:
-        super().__init__(fields if isinstance(fields, LogicalType) else data_types.DataTypes.ROW(fields, nullable))
+        super().__init__(fields if isinstance(fields, LogicalType) else _rows(fields, nullable))
 
     def add(self, field: str | RowField, data_type: Any = None) -> RowType:
         """Adds a field to this very type, which it gives."""
         if isinstance(field, str):
             if data_type is None:
                 raise ValueError(f"field {field!r} needs a type: add({field!r}, DataTypes.INT())")
-            field = DataTypes.FIELD(field, data_type)
-        self.__init__([*self.fields, field], self._rows.nullable)  # type: ignore[misc]
+            field = RowField(field, data_type)
+        self._be(_rows([*self.fields, field], self.logical_type.nullable))
         return self
 
     @property
-    def _rows(self) -> logical.RowType:
-        assert isinstance(self.logical_type, logical.RowType)
-        return self.logical_type
-
-    @property
     def fields(self) -> list[RowField]:
-        return list(self._rows.fields)
+        assert isinstance(self.logical_type, logical.RowType)
+        return [RowField(each.name, each.type, each.description) for each in self.logical_type.fields]
 
     @property
     def names(self) -> list[str]:
-        return list(self._rows.names)
+        return [field.name for field in self.fields]
 
     def field_names(self) -> list[str]:
         return self.names
 
     def field_types(self) -> list[DataType]:
-        return [RowType(each) if isinstance(each, logical.RowType) else DataType(each) for each in self._rows.types]
+        return [field.data_type for field in self.fields]
 
     def __iter__(self) -> Iterator[RowField]:
         return iter(self.fields)
@@ -93,6 +113,12 @@ class RowType(DataType):
         if isinstance(key, slice):
             return RowType(self.fields[key])
         return dict(zip(self.names, self.fields, strict=True))[key] if isinstance(key, str) else self.fields[key]
+
+
+def _rows(fields: Sequence[Any], nullable: bool) -> logical.RowType:
+    return data_types.DataTypes.ROW(
+        [each.logical_field if isinstance(each, RowField) else each for each in fields], nullable
+    )
 
 
 _OF_STREAMS: dict[TypeRoot, Callable[[], TypeInformation]] = {
@@ -123,7 +149,7 @@ class DataTypes:
 
     @staticmethod
     def FIELD(name: str, data_type: Any, description: str | None = None) -> RowField:
-        return RowField(name, logical_type(data_type), description)
+        return RowField(name, data_type, description)
 
     @staticmethod
     def ROW(row_fields: Sequence[Any] = (), nullable: bool = True) -> RowType:

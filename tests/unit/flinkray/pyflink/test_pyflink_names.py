@@ -54,7 +54,7 @@ from flinkray.pyflink.datastream.state import (
 )
 from flinkray.pyflink.table import DataTypes, Schema, StreamTableEnvironment, TableDescriptor, TableSchema
 from flinkray.pyflink.table.catalog import ObjectIdentifier
-from flinkray.pyflink.table.types import RowType
+from flinkray.pyflink.table.types import RowField, RowType
 from flinkray.pyflink.texts import line_texts, printed_texts
 from flinkray.state.descriptors import TtlUpdateType
 from flinkray.streams.environment import StreamExecutionEnvironment
@@ -418,6 +418,9 @@ def test_a_type_of_rows_is_put_together_field_by_field() -> None:
     assert (rows.names, rows.fields, [*rows], len(rows)) == (["a", "b"], fields, fields, 2)
     assert (rows["b"], rows[0], rows[1:]) == (fields[1], fields[0], RowType(fields[1:]))
     assert rows.not_null().field_types() == [DataTypes.INT(), DataTypes.STRING()]
+    assert [(field.name, field.data_type) for field in rows] == [("a", DataTypes.INT()), ("b", DataTypes.STRING())]
+    assert RowType([RowField("c", rows), RowField("d", DataTypes.INT(), "of d")]).add("e", rows).names == list("cde")
+    assert (str(fields[0]), RowField("c", rows).data_type.names) == ("RowField(a, INT)", ["a", "b"])
     for key, error in (("c", KeyError), (2, IndexError), (1.5, TypeError)):
         with pytest.raises(error):
             rows[key]  # type: ignore[index]
