@@ -420,11 +420,17 @@ def _shown(value: Any) -> Any:
 
 
 def stored(value: Any, kind: pa.DataType) -> Any:
-    """What a function gave as Arrow takes it: rows and tuples of a ROW by the names of its fields."""
+    """What a function gave as Arrow takes it: of a ROW, dicts and rows that have the names of its fields by these, in
+    whatever order, and others by the places of their values."""
     if value is None:
         return None
     if pa.types.is_struct(kind):
-        items = value.values() if isinstance(value, dict) else value
+        names = [field.name for field in kind]
+        own = value if isinstance(value, dict) else value._fields if isinstance(value, Row) and value._is_named else ()
+        if set(own) == set(names):
+            items = [value[name] for name in names]
+        else:
+            items = value.values() if isinstance(value, dict) else value
         return {field.name: stored(each, field.type) for field, each in zip(kind, items, strict=True)}
     if pa.types.is_map(kind) and isinstance(value, dict):
         return [(key, stored(each, kind.item_type)) for key, each in value.items()]

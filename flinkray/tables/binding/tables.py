@@ -35,15 +35,10 @@ class TableBinder:
     def table(self, node: syntax.CreateTable, query: Plan | None) -> Table:
         """The table of a statement; `query` is the plan behind AS."""
         base = self._like(node)
-        columns = self._columns(node, base, query)
+        columns, key = self._columns(node, base, query)
         watermark = base.watermark if base is not None and not node.watermarks else None
         if node.watermarks:
             watermark = self._watermark(node.watermarks, columns)
-        key = self._primary_key(node, columns) or (() if base is None else base.primary_key)
-        columns = [
-            replace(each, type=each.type.not_null()) if each.name in key and each.type.nullable else each
-            for each in columns
-        ]
         for name in node.partitioned_by:
             self._known(name, [each.name for each in columns], "PARTITIONED BY")
         options = dict(() if base is None else base.options) | dict(node.options)
@@ -57,7 +52,10 @@ class TableBinder:
 
     # -- columns
 
-    def _columns(self, node: syntax.CreateTable, base: Table | None, query: Plan | None) -> list[TableColumn]:
+    def _columns(
+        self, node: syntax.CreateTable, base: Table | None, query: Plan | None
+    ) -> tuple[list[TableColumn], tuple[str, ...]]:
+        """The columns, and which of them are the key: these are not null, also to what is computed of them."""
         columns = [] if base is None else list(base.columns)
         if query is not None:
             columns += self._queried(node, query)
@@ -65,6 +63,8 @@ class TableBinder:
             if isinstance(column, syntax.ComputedColumn | syntax.PlainColumn):
                 continue
             columns.append(self._stored(column))
+        key = self._primary_key(node, columns) or (() if base is None else base.primary_key)
+        columns = [replace(each, type=each.type.not_null()) if each.name in key else each for each in columns]
         stored = row_type([each.name for each in columns], [each.type for each in columns])
         places = {each.name: place for place, each in enumerate(columns)}
         ordered: list[TableColumn] = [] if base is None and query is None else list(columns)
@@ -74,7 +74,7 @@ class TableBinder:
             elif base is None and query is None and column.name.text in places:
                 ordered.append(columns[places[column.name.text]])
         self._check_names(node, ordered)
-        return ordered
+        return ordered, key
 
     def _stored(self, column: syntax.Column) -> TableColumn:
         name = column.name.text

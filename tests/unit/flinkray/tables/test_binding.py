@@ -150,7 +150,7 @@ def test_a_users_aggregate_groups_as_a_built_in_one_does(shop: Catalog) -> None:
 def test_a_table_has_its_columns_in_order_with_their_kinds() -> None:
     sql = """CREATE TABLE t (
         a INT NOT NULL, b AS a + m, m BIGINT METADATA FROM 'k' VIRTUAL, n STRING METADATA, ts AS TO_TIMESTAMP(c),
-        c STRING, WATERMARK FOR ts AS ts - INTERVAL '1' SECOND, PRIMARY KEY (c) NOT ENFORCED
+        c STRING, d AS UPPER(c), WATERMARK FOR ts AS ts - INTERVAL '1' SECOND, PRIMARY KEY (c) NOT ENFORCED
     ) COMMENT 'x' PARTITIONED BY (a) WITH ('k' = 'v')"""
     found = table(Catalog(), sql)
     assert [(each.name, each.kind, str(each.type)) for each in found.columns] == [
@@ -160,6 +160,7 @@ def test_a_table_has_its_columns_in_order_with_their_kinds() -> None:
         ("n", ColumnKind.METADATA, "STRING"),
         ("ts", ColumnKind.COMPUTED, "TIMESTAMP(3)"),
         ("c", ColumnKind.PHYSICAL, "STRING NOT NULL"),
+        ("d", ColumnKind.COMPUTED, "STRING NOT NULL"),
     ]
     assert str(found.row_type.types[4]) == "TIMESTAMP(3) *ROWTIME*"
     assert found.written_row_type.names == ("a", "n", "c")
