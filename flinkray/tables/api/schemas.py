@@ -14,6 +14,8 @@ from flinkray.tables.api.data_types import logical_type, type_name
 from flinkray.tables.api.queries import read_expression
 from flinkray.tables.syntax import statements as syntax
 from flinkray.tables.syntax.names import Name, Path
+from flinkray.tables.syntax.unparsing.expressions import names_text, string_text
+from flinkray.tables.syntax.unparsing.tables import schema_text
 from flinkray.tables.types.logical import LogicalType, RowField, RowType
 
 
@@ -32,6 +34,10 @@ class Schema(Struct, frozen=True):
     def of(rows: RowType) -> Schema:
         """A schema of columns alone."""
         return SchemaBuilder(Schema()).from_row_data_type(rows).build()
+
+    def __str__(self) -> str:
+        """What CREATE TABLE has in parentheses, a line for each."""
+        return schema_text(self.columns, self.watermarks, self.keys)
 
 
 class SchemaBuilder:
@@ -186,6 +192,14 @@ class TableDescriptor(Struct, frozen=True):
     def get_comment(self) -> str | None:
         return self.comment
 
+    def __str__(self) -> str:
+        """What CREATE TABLE has behind its name."""
+        parts = [] if self.table_schema is None else [str(self.table_schema)]
+        parts += [] if self.comment is None else [f"COMMENT {string_text(self.comment)}"]
+        parts += [f"PARTITIONED BY {names_text(map(Name, self.partitioned_by))}"] if self.partitioned_by else []
+        options = [f"  {string_text(key)} = {string_text(value)}" for key, value in self.options]
+        return "\n".join([*parts, "WITH (", ",\n".join(options), ")"])
+
     def statement(self, path: Path, temporary: bool, if_not_exists: bool = False) -> syntax.CreateTable:
         """CREATE TABLE of that name."""
         schema = self.table_schema or Schema()
@@ -250,6 +264,10 @@ class FormatDescriptor(Struct, frozen=True):
 
     name: str
     options: tuple[tuple[str, str], ...] = ()
+
+    def __str__(self) -> str:
+        options = ", ".join(f"{key}={value}" for key, value in self.options)
+        return f"{self.name}[{{{options}}}]"
 
     def get_format(self) -> str:
         return self.name

@@ -15,7 +15,7 @@ from flinkray.errors import SqlError, TypeMismatchError
 from flinkray.tables.api import expressions as functions
 from flinkray.tables.api.data_types import DataTypes, logical_type
 from flinkray.tables.api.expressions import CURRENT_ROW, UNBOUNDED_RANGE, col, lit, row_interval
-from flinkray.tables.api.schemas import Schema, TableDescriptor
+from flinkray.tables.api.schemas import FormatDescriptor, Schema, TableDescriptor
 from flinkray.tables.api.table import Table
 from flinkray.tables.api.user_functions import udf
 from flinkray.tables.api.windows import Over, Session, Slide, Tumble
@@ -266,6 +266,20 @@ def test_a_descriptor_makes_the_table_of_its_statement(tables: TableEnvironment)
         .build()
     )
     descriptor = TableDescriptor.for_connector("kafka").schema(schema).option("topic", "t").format("json").build()
+    lines = [
+        "(",
+        "  `id` BIGINT NOT NULL,",
+        "  `twice` AS `id` * 2,",
+        "  `at` TIMESTAMP_LTZ(3) METADATA FROM 'timestamp' VIRTUAL,",
+        "  WATERMARK FOR `at` AS `at` - INTERVAL '1' SECOND,",
+        "  PRIMARY KEY (`id`) NOT ENFORCED",
+        ")",
+    ]
+    options = ["  'connector' = 'kafka',", "  'topic' = 't',", "  'format' = 'json'"]
+    assert (str(schema), str(descriptor)) == ("\n".join(lines), "\n".join([*lines, "WITH (", *options, ")"]))
+    whole = TableDescriptor.for_connector("x").comment("it's").partitioned_by("a", "b").build()
+    assert str(whole) == "COMMENT 'it''s'\nPARTITIONED BY (`a`, `b`)\nWITH (\n  'connector' = 'x'\n)"
+    assert str(FormatDescriptor.for_format("csv").option("a", 1).option("b", True).build()) == "csv[{a=1, b=true}]"
     tables.create_table("made", descriptor)
     tables.execute_sql(
         "CREATE TABLE said (id BIGINT NOT NULL, twice AS id * 2,"
