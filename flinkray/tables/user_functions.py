@@ -9,11 +9,13 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from decimal import Context, Decimal, InvalidOperation
 from typing import Any
 
 import pyarrow as pa
 from msgspec import Struct
 
+from flinkray.batches.conversions import converted
 from flinkray.batches.numpy_arrays import check_exact_as_floats
 from flinkray.batches.row_codec import short_repr
 from flinkray.errors import InvalidProgramError, TypeMismatchError
@@ -275,7 +277,7 @@ class ScalarCalls(_Called):
         columns = [batch.column(place) for place in call.arguments]
         rows = argument_rows(call.implementation, columns, batch.num_rows)
         results = self._loop.run(_together(call.implementation.callable, rows, self._awaiting))
-        return pa.array([stored(each, call.result.type) for each in results], call.result.type)
+        return column_of(results, call.result.type)
 
 
 async def _together(function: Callable[..., Any], rows: Iterable[tuple[Any, ...]], awaiting: Awaiting) -> list[Any]:
@@ -314,7 +316,7 @@ def _evaluated(call: ScalarCall, batch: pa.RecordBatch) -> pa.Array:
         return _of_pandas(implementation, columns, kind, batch.num_rows)
     function = implementation.callable
     results = [function(*arguments) for arguments in argument_rows(implementation, columns, batch.num_rows)]
-    return pa.array([stored(each, kind) for each in results], kind)
+    return column_of(results, kind)
 
 
 def _whole(implementation: Implementation, columns: list[pa.Array], make: Callable[..., Any]) -> list[Any]:
@@ -419,7 +421,38 @@ def _shown(value: Any) -> Any:
     return value
 
 
-def stored(value: Any, kind: pa.DataType) -> Any:
+def column_of(results: Sequence[Any], kind: pa.DataType) -> pa.Array:
+    """What a function gave, as a column. Where a value does not fit, numbers and booleans become each other, as with
+    PyFlink's workers, and decimals get the digits of their type, the even one of two that are as near.
+
+    Raises:
+        ArrowException: a value does not fit for another reason.
+    """
+    values = [_stored(each, kind) for each in results]
+    try:
+        return pa.array(values, kind)
+    except (pa.ArrowException, TypeError, ValueError):
+        return pa.array([_fitting(each, kind) for each in values], kind)
+
+
+def _fitting(value: Any, kind: pa.DataType) -> Any:
+    if value is None:
+        return None
+    if pa.types.is_struct(kind):
+        return {field.name: _fitting(value[field.name], field.type) for field in kind}
+    if pa.types.is_map(kind):
+        return [(_fitting(key, kind.key_type), _fitting(item, kind.item_type)) for key, item in value]
+    if pa.types.is_list(kind):
+        return [_fitting(each, kind.value_type) for each in value]
+    if pa.types.is_decimal(kind) and isinstance(value, Decimal):
+        try:
+            return value.quantize(Decimal(1).scaleb(-kind.scale), context=Context(kind.precision))
+        except InvalidOperation:
+            return value  # too large, or no number at all
+    return converted(value, kind)
+
+
+def _stored(value: Any, kind: pa.DataType) -> Any:
     """What a function gave as Arrow takes it: of a ROW, dicts and rows that have the names of its fields by these, in
     whatever order, and others by the places of their values."""
     if value is None:
@@ -427,15 +460,14 @@ def stored(value: Any, kind: pa.DataType) -> Any:
     if pa.types.is_struct(kind):
         names = [field.name for field in kind]
         own = value if isinstance(value, dict) else value._fields if isinstance(value, Row) and value._is_named else ()
+        items = value.values() if isinstance(value, dict) else value
         if set(own) == set(names):
             items = [value[name] for name in names]
-        else:
-            items = value.values() if isinstance(value, dict) else value
-        return {field.name: stored(each, field.type) for field, each in zip(kind, items, strict=True)}
+        return {field.name: _stored(each, field.type) for field, each in zip(kind, items, strict=True)}
     if pa.types.is_map(kind) and isinstance(value, dict):
-        return [(key, stored(each, kind.item_type)) for key, each in value.items()]
+        return [(key, _stored(each, kind.item_type)) for key, each in value.items()]
     if pa.types.is_list(kind):
-        return [stored(each, kind.value_type) for each in value]
+        return [_stored(each, kind.value_type) for each in value]
     return value
 
 
@@ -471,9 +503,7 @@ class TableCalls(_Called):
         if not rows:
             return None
         taken = batch.select(list(range(self._kept))).take(pa.array(places, pa.int32()))
-        added = [
-            pa.array([stored(row[at], field.type) for row in rows], field.type) for at, field in enumerate(self._added)
-        ]
+        added = [column_of([row[at] for row in rows], field.type) for at, field in enumerate(self._added)]
         return pa.RecordBatch.from_arrays([*taken.columns, *added], schema=pa.schema([*taken.schema, *self._added]))
 
 

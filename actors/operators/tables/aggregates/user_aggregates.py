@@ -23,8 +23,8 @@ from flinkray.tables.user_functions import (
     FunctionContext,
     Implementation,
     argument_rows,
+    column_of,
     pandas_arguments,
-    stored,
 )
 
 Functions = tuple[tuple[str, Implementation], ...]
@@ -60,9 +60,9 @@ class Accumulators(GroupState):
     def of(self, groups: Ids, has_rows: Flags, kind: pa.DataType) -> pa.Array:
         """The results of groups; NULL of one without rows, of which the user's code may know none."""
         value = self._function.get_value
-        return pa.array(
+        return column_of(
             [
-                stored(value(self._accumulators[group]), kind) if is_there else None
+                value(self._accumulators[group]) if is_there else None
                 for group, is_there in zip(groups.tolist(), has_rows.tolist(), strict=True)
             ],
             kind,
@@ -108,8 +108,8 @@ def of_all_values(implementation: Implementation, kind: pa.DataType) -> Callable
         found = []
         for begin, end in itertools.pairwise(offsets):
             columns = values.slice(begin, end - begin).columns
-            found.append(stored(_result(implementation, columns), kind) if end > begin else None)
-        return pa.array(found, kind)
+            found.append(_result(implementation, columns) if end > begin else None)
+        return column_of(found, kind)
 
     return results
 
@@ -124,10 +124,10 @@ def of_frames(
         begin, end = frame
         if frame != last:
             rows = [column.slice(begin, end - begin) for column in columns]
-            value = stored(_result(implementation, rows), kind) if end > begin else None
+            value = _result(implementation, rows) if end > begin else None
         found.append(value)
         last = frame
-    return pa.array(found, kind)
+    return column_of(found, kind)
 
 
 def _result(implementation: Implementation, columns: Sequence[pa.Array]) -> Any:
