@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import uuid
+from collections import Counter
 from collections.abc import Sequence
 from typing import ClassVar, Protocol
 
@@ -237,13 +238,13 @@ class StatementEnvironment:
     def _run_inserts(self, inserts: Sequence[PlannedInsert]) -> TableResult:
         """One job of several plans."""
         sinks = self._sinks(inserts, is_alone=True)
-        return self._start(sinks, [".".join(each.plan.table.path) for each in inserts])
+        written = [_written(each, number) for number, each in enumerate(inserts)]
+        return self._start(sinks, [".".join(each.plan.table.path) for each in inserts], len(set(written)))
 
-    def _start(self, sinks: Sequence[Transformation], names: list[str]) -> TableResult:
-        """The job of sinks of tables with these names."""
+    def _start(self, sinks: Sequence[Transformation], names: list[str], count: int) -> TableResult:
+        """The job of sinks of tables with these names; so many columns has its answer."""
         client = self._runner._submit_alone(sinks, f"insert-into_{','.join(names)}")
-        if len(set(names)) < len(names):
-            names = [f"{name}_{number}" for number, name in enumerate(names, 1)]
+        names = _sink_names(names)[:count]
         columns = row_type(names, [BIGINT] * len(names))
         answer = Answer(columns, ((-1,) * len(names),), ResultKind.SUCCESS_WITH_CONTENT, PrintStyle.RAW)
         result = self._result_type(columns, answer, client)
@@ -338,7 +339,8 @@ class StatementEnvironment:
     def _run_compiled(self, content: PlanContent) -> TableResult:
         sinks, program = self._lowered(self._present(content))
         check_uids(content, program.uids)
-        return self._start(sinks, target_names(content))
+        names = target_names(content)
+        return self._start(sinks, names, len(set(names)))
 
     def _explain_compiled(self, content: PlanContent, details: Sequence[object]) -> str:
         names, content = detail_names(details), self._present(content)
@@ -384,6 +386,24 @@ class StatementEnvironment:
         """What EXPLAIN shows behind plans."""
         found = ["No available advice..."] if _ADVICE in details else []
         return [*found, "== Job Graph ==", self._runner._plan_alone(transformations)] if _GRAPH in details else found
+
+
+def _written(insert: PlannedInsert, number: int) -> tuple[object, ...]:
+    """What is the same of inserts that Flink writes with one sink, for which its answer has one column."""
+    plan = insert.plan
+    columns = tuple(each.texts for each in getattr(insert.statement, "columns", ()))
+    return plan.table.path, plan.overwrite, plan.partition, columns, number if plan.hints else None
+
+
+def _sink_names(names: Sequence[str]) -> list[str]:
+    """Names of tables, numbered where there are several inserts into one."""
+    seen: Counter[str] = Counter()
+    counts = Counter(names)
+    found = []
+    for name in names:
+        seen[name] += 1
+        found.append(name if counts[name] == 1 else f"{name}_{seen[name]}")
+    return found
 
 
 def _collected(rows: Transformation, collect_id: str) -> PhysicalTransformation:
