@@ -13,7 +13,7 @@ from flinkray.connectors.collection.source import ArrowSource, CollectionSource,
 from flinkray.connectors.source import Source
 from flinkray.errors import InvalidProgramError
 from flinkray.tables.api.data_types import DataTypes, logical_type
-from flinkray.tables.api.expression import Expression, lit
+from flinkray.tables.api.expression import Expression, function_call, lit
 from flinkray.tables.api.queries import SELF, Planned, planned, read_expression, reference, select, table
 from flinkray.tables.api.schemas import Schema, TableDescriptor
 from flinkray.tables.api.table import Table
@@ -39,7 +39,7 @@ from flinkray.tables.syntax.parsing.parser import parse_statement
 from flinkray.tables.syntax.unparsing.expressions import path_text
 from flinkray.tables.syntax.unparsing.statements import statement_text
 from flinkray.tables.types.arrow import from_arrow_schema, stored_schema
-from flinkray.tables.types.logical import RowType, without_attribute
+from flinkray.tables.types.logical import RowType, is_proctime, without_attribute
 from flinkray.tables.user_functions import AggregateFunction, TableAggregateFunction
 from flinkray.time.watermarks import WatermarkStrategy
 from flinkray.transformations.operator_factories import SourceFactory
@@ -220,7 +220,10 @@ class TableEnvironment(StatementEnvironment):
         path = self._unnamed()
         program = self._program([found._plan], [(found._query.statement, found._query.sql)])
         self._streams[path] = program.rows(found._plan, found._query.statement, found._query.sql, before=before)
-        return self._scanned(replace(table, path=path, changes=changes_of(optimized(found._plan), before)))
+        scanned = self._scanned(replace(table, path=path, changes=changes_of(optimized(found._plan), before)))
+        fields = found.row_type.fields
+        clocks = [function_call("PROCTIME").alias(each.name) for each in fields if is_proctime(each.type)]
+        return scanned.add_or_replace_columns(*clocks) if clocks else scanned
 
     def _unnamed(self) -> TablePath:
         return (self.catalog.current_catalog, self.catalog.current_database, f"{UNREGISTERED}{next(self._numbers)}")

@@ -207,6 +207,11 @@ def is_rowtime(kind: LogicalType) -> bool:
     return isinstance(kind, TimestampType) and kind.attribute is TimeAttribute.ROWTIME
 
 
+def is_proctime(kind: LogicalType) -> bool:
+    """Whether a column of that type is the clock."""
+    return isinstance(kind, TimestampType) and kind.attribute is TimeAttribute.PROCTIME
+
+
 def without_attribute(kind: LogicalType) -> LogicalType:
     """The type of a column that is no time attribute any more."""
     return kind.as_attribute(None) if isinstance(kind, TimestampType) else kind
