@@ -107,8 +107,7 @@ class ColumnOperations(ABC):
                 "function before"
             )
         if column not in known:
-            kind = self._known.with_column(column, pa.timestamp("ms", "UTC"))
-            return self._in_place("Rowtime", RowtimeFactory(column, is_added=True), kind)
+            return self._with_event_times(column)
         if self._known.record_type is not None:
             arrow_type = self._known.record_type.schema.field(column).type
             if not pa.types.is_timestamp(arrow_type):
@@ -117,6 +116,10 @@ class ColumnOperations(ABC):
                     "that no column has makes one of the rows' event times"
                 )
         return self._in_place("Rowtime", RowtimeFactory(column), self._known)
+
+    def _with_event_times(self, column: str, zone: str | None = "UTC") -> DataStream:
+        kind = self._known.with_column(column, pa.timestamp("ms", zone))
+        return self._in_place("Rowtime", RowtimeFactory(column, is_added=True, zone=zone), kind)
 
     def as_changelog(self, column: str = "op") -> DataStream:
         """These rows as a changelog, of which a column says what each row does; the others are the rows' own. The

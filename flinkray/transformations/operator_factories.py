@@ -153,6 +153,8 @@ class RowtimeFactory(OperatorFactory, frozen=True):
     """How much later than the column the event times are."""
     drops: bool = False
     """Whether the column is left out of the results."""
+    zone: str | None = "UTC"
+    """The zone of an added column; None: it has times of UTC that say no zone."""
     changelog = ChangelogRole.KEEPS
 
 

@@ -10,8 +10,6 @@ from actors.operators.time.timestamps import assign_timestamps
 from flinkray.batches.batch import Batch
 from flinkray.transformations.operator_factories import RowtimeFactory
 
-_INSTANT = pa.timestamp("ms", "UTC")
-
 
 class RowtimeOperator(Operator):
     """Passes rows and watermarks on; the rows with event times from a column, or with a column of their event times."""
@@ -23,7 +21,7 @@ class RowtimeOperator(Operator):
         factory = self._factory
         if factory.is_added:
             times = assign_timestamps(batch, None, subtask_label(self.context))
-            data = batch.data.append_column(factory.column, times.cast(_INSTANT))
+            data = batch.data.append_column(factory.column, times.cast(pa.timestamp("ms", factory.zone)))
             self.output.emit(batch.with_data(data))
             return
         times = assign_timestamps(batch, factory.column, subtask_label(self.context))

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from typing import Any, NoReturn
+
+import pyarrow as pa
 
 from flinkray.errors import InvalidProgramError
 from flinkray.pyflink.datastream.data_stream import DataStream
@@ -11,6 +14,7 @@ from flinkray.pyflink.datastream.stream_execution_environment import StreamExecu
 from flinkray.pyflink.table.catalog import NO_MODELS, Catalog, CatalogDescriptor
 from flinkray.pyflink.table.environment_settings import EnvironmentSettings
 from flinkray.pyflink.table.explain_detail import ExplainDetail
+from flinkray.pyflink.table.stream_fields import EVENT_TIME, StreamField, columns_of
 from flinkray.pyflink.table.table_config import TableConfig
 from flinkray.pyflink.table.table_result import TableResult
 from flinkray.pyflink.unavailable import refused
@@ -27,6 +31,7 @@ from flinkray.tables.syntax.unparsing.statements import statement_text
 from flinkray.types.changelogs import ChangelogMode, Changes
 from flinkray.types.records import Kind
 from flinkray.types.rows import Row
+from flinkray.types.value_types import has_rows, with_rows
 
 __all__ = ["StreamTableEnvironment", "TableEnvironment"]
 
@@ -162,13 +167,18 @@ class StreamTableEnvironment(TableEnvironment):
         return StreamTableEnvironment(_environment(settings), settings)
 
     def from_data_stream(self, data_stream: data_stream.DataStream, *fields_or_schema: Any) -> Table:
-        """A table of a stream; with expressions, of these columns under these names."""
+        """A table of a stream, with the columns of a schema or those that expressions choose: by their names where one
+        is a column or has an alias, otherwise by their places. `col("t").rowtime` is the event time of rows, as a time
+        of UTC, and `col("p").proctime` the clock."""
         if not fields_or_schema or isinstance(fields_or_schema[0], Schema):
             return super().from_data_stream(data_stream, *fields_or_schema)
-        found = super().from_data_stream(data_stream)
         if not all(isinstance(each, Expression) for each in fields_or_schema):
             raise InvalidProgramError("from_data_stream takes a Schema, or columns: col('a'), col('b')")
-        return found.alias(*fields_or_schema)
+        chosen = [StreamField.of(each) for each in fields_or_schema]
+        if any(each.attribute == "ROWTIME" for each in chosen):
+            data_stream = data_stream._with_event_times(EVENT_TIME, None)
+        found = super().from_data_stream(data_stream)
+        return found.select(*columns_of(chosen, [name for name in found.columns if name != EVENT_TIME]))
 
     def _from_data_stream(
         self, stream: data_stream.DataStream, schema: Schema | None, changes: Changes, name: str = "the stream"
@@ -184,7 +194,7 @@ class StreamTableEnvironment(TableEnvironment):
     def to_changelog_stream(
         self, table: Table, target_schema: Schema | None = None, changelog_mode: ChangelogMode | None = None
     ) -> DataStream:
-        return DataStream.of(super().to_changelog_stream(table, target_schema, changelog_mode))
+        return _with_rows(DataStream.of(super().to_changelog_stream(table, target_schema, changelog_mode)))
 
     def to_append_stream(self, table: Table, type_info: object = None) -> DataStream:
         """As `to_data_stream`; rows have the table's own types."""
@@ -192,7 +202,7 @@ class StreamTableEnvironment(TableEnvironment):
 
     def to_retract_stream(self, table: Table, type_info: object = None) -> DataStream:
         """Pairs: whether a row is added, or is taken back; and the row."""
-        named = super().to_changelog_stream(table).kinds_as_column(_KIND)
+        named = self.to_changelog_stream(table).kinds_as_column(_KIND)
         return DataStream.of(named).map(_with_flag)
 
 
@@ -209,6 +219,15 @@ def _environment(settings: Any) -> StreamExecutionEnvironment:
 
 def _has_names(element: Any) -> bool:
     return isinstance(element, dict | Expression) or (isinstance(element, Row) and element._is_named)
+
+
+def _with_rows(stream: DataStream) -> DataStream:
+    """The stream of a table, to whose functions a ROW within a row is a Row, too."""
+    columns = [] if stream.record_type is None else stream.record_type.schema
+    schema = pa.schema([field.with_type(with_rows(field.type)) for field in columns])
+    if not any(has_rows(field.type) for field in schema):
+        return stream
+    return DataStream.of(stream.map_batches(partial(pa.RecordBatch.cast, target_schema=schema), output_type=schema))
 
 
 def _with_flag(row: Row) -> tuple[bool, Row]:
