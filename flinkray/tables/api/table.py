@@ -174,7 +174,7 @@ class Table:
     def order_by(self, *fields: Any) -> Table:
         """The rows in an order: `col("a").desc`."""
         return self._made(
-            syntax.Query(select(STAR).body, order_by=tuple(order_item(self._read(each)) for each in fields))
+            syntax.Query(select(STAR).body, order_by=tuple(order_item(self._known(each)) for each in fields))
         )
 
     def limit(self, fetch: int, offset: int = 0) -> Table:

@@ -300,6 +300,7 @@ def test_a_function_of_the_users_has_its_types_from_what_declares_them(tables: T
         == logical.ROW(("n", logical.BIGINT)).not_null()
     )
     typed = udf(length, input_types=["STRING"], result_type="INT")
+    assert tables.from_path("clicks").order_by(typed(col("name")).desc, col("id")).columns[0] == "id"
     with pytest.raises(InvalidProgramError, match="takes 1 arguments"):
         tables.from_path("clicks").select(typed(col("id"), col("id")))
     with pytest.raises(InvalidProgramError, match="result_type="):
