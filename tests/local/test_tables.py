@@ -473,6 +473,24 @@ def test_functions_of_the_users_are_called_with_rows_series_and_arrays(env: Stre
     assert env.tables.sql_query(f"SELECT TWICE(twice(id)) AS n FROM {table}").to_arrow()["n"].to_pylist() == [4, 8]
 
 
+def test_pairs_of_an_inner_join_are_asked_by_functions_of_the_users(env: StreamExecutionEnvironment) -> None:
+    left = env.tables.from_elements([("a", 1), ("b", 5), ("a", 3)], ["k", "n"])
+    right = left.alias("l", "m")
+    less = udf(lambda one, other: one < other, result_type="BOOLEAN")
+    same = udf(lambda one: one, result_type="STRING")
+    on = less(col("n"), col("m"))
+    for condition, pairs in (
+        ((col("k") == col("l")) & on, [(1, 3)]),
+        (on, [(1, 3), (1, 5), (3, 5)]),
+        (on & (same(col("k")) == col("l")), [(1, 3)]),
+    ):
+        for joined in (left.join(right, condition), left.join(right).where(condition)):
+            found = joined.select(col("n"), col("m")).to_arrow().to_pylist()
+            assert sorted(tuple(row.values()) for row in found) == pairs
+    with pytest.raises(SqlUnsupportedError, match="called in SELECT, WHERE and ON of inner joins"):
+        left.left_outer_join(right, on).to_arrow()
+
+
 def test_a_row_is_a_frame_to_a_function_of_pandas_and_a_frame_a_row(env: StreamExecutionEnvironment) -> None:
     inner = DataTypes.ROW([DataTypes.FIELD("c", "INT"), DataTypes.FIELD("d", "INT")])
     fields = [DataTypes.FIELD("a", "INT"), DataTypes.FIELD("b", inner)]

@@ -18,12 +18,15 @@ from flinkray.tables.plans.expressions import (
     Column,
     Plan,
     children,
+    conjunction,
+    conjuncts,
     expressions_of,
     rewritten,
     walk,
 )
 from flinkray.tables.plans.nodes import (
     Filter,
+    Join,
     Project,
     Scan,
     SingleInput,
@@ -38,7 +41,9 @@ from flinkray.transformations.operator_factories import MapBatchesFactory
 from flinkray.transformations.transformation import PhysicalTransformation, Transformation, own_parallelism
 from flinkray.types.records import Kind, RecordType
 
-_PLACES = "functions of the user's are called in SELECT and WHERE; compute the value there, below what reads it"
+_PLACES = (
+    "functions of the user's are called in SELECT, WHERE and ON of inner joins; compute the value below what reads it"
+)
 FindFunction = Callable[[str], UserFunction | None]
 
 
@@ -71,9 +76,20 @@ class ProgramLowering(PlanLowering):
                 # One operator is made of both, which would have the calls in it.
                 plan = replace(plan, input=self._as_table(self.of(plan.input, True), plan.input, "Filter"))
             return super().lowered(plan, before)
+        if isinstance(plan, Join) and plan.kind == "INNER":
+            return self.of(self._behind(plan), before)
         if not isinstance(plan, Project | Filter):
             raise Unexecutable(plan, _PLACES)
         return self.of(self._without(plan, calls, before), before)
+
+    def _behind(self, plan: Join) -> Plan:
+        """An inner join whose pairs are asked for the conditions in which functions of the user's are called."""
+        conditions = conjuncts(plan.condition)
+        asked = [each for each in conditions if any(map(self._is_call, walk(each)))]
+        condition = conjunction(asked)
+        assert condition is not None
+        joined = replace(plan, condition=conjunction(each for each in conditions if each not in asked))
+        return Filter(joined, condition)
 
     def _innermost(self, plan: Plan) -> tuple[Call, ...]:
         """The calls of the user's functions in a node that have no other one among their arguments."""
