@@ -300,6 +300,11 @@ def test_a_function_of_the_users_has_its_types_from_what_declares_them(tables: T
         == logical.ROW(("n", logical.BIGINT)).not_null()
     )
     typed = udf(length, input_types=["STRING"], result_type="INT")
+    keyed = tables.from_path("clicks").group_by(typed(col("name")).alias("size"), col("id"))
+    assert keyed.select(col("size") + 1, col("id"), col("name").count.alias("n")).columns[1:] == ["id", "n"]
+    assert keyed.aggregate(col("id").max.alias("m")).select(col("size"), col("m")).columns == ["size", "m"]
+    same = tables.from_path("clicks").group_by(col("id").alias("id")).select(col("id"), col("name").count.alias("n"))
+    assert same.columns == ["id", "n"]
     assert tables.from_path("clicks").order_by(typed(col("name")).desc, col("id")).columns[0] == "id"
     with pytest.raises(InvalidProgramError, match="takes 1 arguments"):
         tables.from_path("clicks").select(typed(col("id"), col("id")))
