@@ -33,6 +33,9 @@ class Grouped(Protocol[T_co]):
     def _known(self, given: Any) -> Expression:
         """The expression of what a method was given."""
 
+    def _keyed(self, fields: Sequence[Any]) -> tuple[Grouped[T_co], tuple[Expression, ...]]:
+        """The table that has keys with an alias as columns, and the keys of its groups."""
+
     def _named(self, given: Sequence[Any]) -> list[Expression]:
         """Columns of `select` with their names."""
 
@@ -168,9 +171,8 @@ class WindowedTable(Generic[T]):
 
     def group_by(self, *fields: Any) -> GroupedTable[T]:
         """The rows in groups, of which the window's name is one key."""
-        keys = tuple(self._source._known(each) for each in fields)
-        grouped = GroupedTable(self._source, keys, self._window)
-        if not any(map(grouped._is_window, keys)):
+        grouped = GroupedTable(*self._source._keyed(fields), self._window)
+        if not any(map(grouped._is_window, grouped._keys)):
             raise InvalidProgramError(f"group_by after window takes the window: col({self._window.name!r})")
         return grouped
 

@@ -199,11 +199,15 @@ class Table:
 
     def group_by(self, *fields: Any) -> GroupedTable[Table]:
         """The rows in groups, for `select` or `aggregate` of each, which know a key by its alias."""
+        return GroupedTable(*self._keyed(fields))
+
+    def _keyed(self, fields: Sequence[Any]) -> tuple[Table, tuple[Expression, ...]]:
+        """The table that has keys with an alias as columns, and the keys of its groups."""
         keys = self._all_known(fields)
         named = {key._names[0]: key for key in keys if key._names and key._names[0] not in self.columns}
         found = self.add_columns(*named.values()) if named else self
         known = [Expression(reference(key._names[0])) if set(key._names) & set(named) else key for key in keys]
-        return GroupedTable(found, tuple(known))
+        return found, tuple(known)
 
     def aggregate(self, func: Any) -> GroupedTable[Table]:
         """An aggregate of all rows, for `select`."""

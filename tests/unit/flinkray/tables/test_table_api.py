@@ -303,6 +303,9 @@ def test_a_function_of_the_users_has_its_types_from_what_declares_them(tables: T
     keyed = tables.from_path("clicks").group_by(typed(col("name")).alias("size"), col("id"))
     assert keyed.select(col("size") + 1, col("id"), col("name").count.alias("n")).columns[1:] == ["id", "n"]
     assert keyed.aggregate(col("id").max.alias("m")).select(col("size"), col("m")).columns == ["size", "m"]
+    windowed = tables.from_path("clicks").window(Tumble.over(lit(10).seconds).on(col("at")).alias("w"))
+    found = windowed.group_by(col("w"), col("name").alias("who")).select(col("who"), col("w").start.alias("s"))
+    assert found.columns == ["who", "s"]
     same = tables.from_path("clicks").group_by(col("id").alias("id")).select(col("id"), col("name").count.alias("n"))
     assert same.columns == ["id", "n"]
     assert tables.from_path("clicks").order_by(typed(col("name")).desc, col("id")).columns[0] == "id"
