@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from datetime import datetime
 from types import SimpleNamespace
 from typing import Any
 
@@ -62,6 +63,20 @@ def test_rows_get_the_columns_of_their_key_and_nulls_where_there_is_none(postgre
         (99, "word 99", -99),
         (100, None, None),
     ]
+
+
+def test_arrays_are_looked_up(postgres: PostgresServer) -> None:
+    table = postgres.create_table("(id int PRIMARY KEY, tags text[], days timestamp[])")
+    postgres.execute(f"INSERT INTO {table} VALUES (1, '{{a,NULL}}', '{{2024-02-29}}'), (2, '{{}}', NULL), (3, NULL, NULL)")
+    lookup = PostgresLookup(postgres.uri, table, "id")
+    lookup.open(Figures())
+    found = lookup(pa.record_batch({"id": [3, 2, 1, 4]}))
+    assert found["tags"].to_pylist() == [None, [], ["a", None], None]
+    assert found["days"].to_pylist() == [None, None, [datetime(2024, 2, 29)], None]
+    postgres.execute(f"UPDATE {table} SET days = '{{infinity}}'")
+    with pytest.raises(RecordError, match="column 'days' is infinity"):
+        lookup(pa.record_batch({"id": [1]}))
+    lookup.close()
 
 
 def test_keys_of_several_columns_and_of_any_text(postgres: PostgresServer) -> None:

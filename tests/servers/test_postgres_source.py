@@ -108,6 +108,7 @@ TYPES: dict[str, tuple[str, str, pa.DataType, Any]] = {
         pa.list_(pa.string()),
         ["00000000-0000-0000-0000-00000000000a"],
     ),
+    "vector": ("int2vector", "'1 2'", pa.string(), "1 2"),
     "array of enum": ("mood[]", "'{glad}'", pa.list_(pa.string()), ["glad"]),
 }
 

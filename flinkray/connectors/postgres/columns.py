@@ -115,7 +115,7 @@ def columns_of(connection: Any, relation: str) -> tuple[Column, ...]:
     ]
     elements = dict(
         connection.execute(
-            "SELECT oid, typelem FROM pg_type WHERE oid = ANY(%s) AND typcategory = 'A'", ([each[1] for each in found],)
+            "SELECT typarray, oid FROM pg_type WHERE typarray = ANY(%s)", ([each[1] for each in found],)
         ).fetchall()
     )
     return tuple(Column(name, type_id, modifier, elements.get(type_id, 0)) for name, type_id, modifier in found)
@@ -156,7 +156,7 @@ def as_arrow(
         raise RecordError(
             f"{where}: a value of column {field.name!r} is no {field.type}: {error}. What to do: {way_out}"
         ) from error
-    times = cast.flatten() if pa.types.is_list(field.type) else cast
+    times = pc.list_flatten(cast) if pa.types.is_list(field.type) else cast
     earliest = _EARLIEST.get(times.type.id)
     if earliest is not None:
         lowest = pc.min(times.cast(pa.int64() if times.type.bit_width == 64 else pa.int32())).as_py()

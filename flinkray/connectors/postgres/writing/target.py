@@ -77,7 +77,7 @@ _TABLE = """
 """
 _COLUMNS = """
     SELECT attname AS name, format_type(atttypid, atttypmod) AS sql_type, base.oid AS type_id,
-        CASE base.typcategory WHEN 'A' THEN base.typelem ELSE 0 END AS element_id,
+        coalesce((SELECT oid FROM pg_type WHERE typarray = base.oid), 0) AS element_id,
         base.typcategory = 'E' AS is_enum, given.typtype = 'd' AS is_domain, NOT attnotnull AS is_nullable,
         attnotnull AND NOT (atthasdef OR attidentity <> '') AS is_required,
         attgenerated <> '' OR attidentity = 'a' AS is_generated,
