@@ -67,7 +67,9 @@ def test_rows_get_the_columns_of_their_key_and_nulls_where_there_is_none(postgre
 
 def test_arrays_are_looked_up(postgres: PostgresServer) -> None:
     table = postgres.create_table("(id int PRIMARY KEY, tags text[], days timestamp[])")
-    postgres.execute(f"INSERT INTO {table} VALUES (1, '{{a,NULL}}', '{{2024-02-29}}'), (2, '{{}}', NULL), (3, NULL, NULL)")
+    postgres.execute(
+        f"INSERT INTO {table} VALUES (1, '{{a,NULL}}', '{{2024-02-29}}'), (2, '{{}}', NULL), (3, NULL, NULL)"
+    )
     lookup = PostgresLookup(postgres.uri, table, "id")
     lookup.open(Figures())
     found = lookup(pa.record_batch({"id": [3, 2, 1, 4]}))

@@ -159,6 +159,34 @@ def test_the_last_row_of_a_key_replaces_those_before_in_the_columns_that_it_has(
     assert content(postgres, keys) == [(0,), (1,), (2,)]
 
 
+@pytest.mark.parametrize("way", WAYS)
+def test_rows_come_where_copy_writes_nothing_or_passes_by(postgres: PostgresServer, way: str) -> None:
+    """Views, rules and policies."""
+    table = postgres.create_table("(n int, word text)")
+    postgres.execute(
+        f"CREATE TABLE {table}_log (n int); CREATE RULE logged AS ON INSERT TO {table} DO ALSO "
+        f"INSERT INTO {table}_log VALUES (NEW.n); CREATE VIEW {table}_view AS SELECT n FROM {table}"
+    )
+    write(PostgresSink(postgres.uri, table, **WAYS[way]), [{"n": 1, "word": "a"}])
+    write(PostgresSink(postgres.uri, f"{table}_view", **WAYS[way]), [{"n": 2}])
+    assert content(postgres, table) == [(1, "a"), (2, None)]
+    assert content(postgres, f"{table}_log") == [(1,), (2,)]
+    own = postgres.create_table("(n int)")
+    user = f"u{own}"
+    postgres.execute(
+        f"CREATE ROLE {user} LOGIN PASSWORD 'secret'; ALTER TABLE {own} ENABLE ROW LEVEL SECURITY; "
+        f"CREATE POLICY few ON {own} USING (n < 10); GRANT ALL ON {own} TO {user}; "
+        f"CREATE SCHEMA of_{user} AUTHORIZATION {user}; GRANT CREATE ON SCHEMA public TO {user}"
+    )
+    uri = f"{postgres.uri_of(user, 'secret')}?options=-csearch_path%3Dof_{user},public"
+    sink = PostgresSink(uri, own, commit_table=f"of_{user}.commits", **WAYS[way])
+    write(sink, [{"n": 1}])
+    assert content(postgres, own) == [(1,)]
+    with pytest.raises(JobExecutionError, match="violates row-level security policy"):
+        write(sink, [{"n": 20}])
+    assert content(postgres, own) == [(1,)]
+
+
 ADDED, _, UPDATED, DELETED = (kind.value for kind in RowKind)
 
 

@@ -131,7 +131,7 @@ class TargetRows:
     def _without_key(self, name: str) -> TargetRows:
         """How the same rows get into a temporary table."""
         other = copy.copy(self)
-        other._target = structs.replace(self._target, schema="pg_temp", table=name, key=())
+        other._target = structs.replace(self._target, schema="pg_temp", table=name, key=(), is_copied=True)
         return other
 
     def _deleted(self, data: pa.RecordBatch) -> pa.RecordBatch:
@@ -167,7 +167,7 @@ class TargetRows:
     def _insert(self, cursor: Any, data: pa.RecordBatch, staging: Staging) -> None:
         if not data.num_rows:
             return
-        if not self._target.key and all(way.is_direct for way in self._ways):
+        if self._target.is_copied and not self._target.key and all(way.is_direct for way in self._ways):
             cursor.adbc_ingest(self._target.table, data, mode="append", db_schema_name=self._target.schema)
             return
         cursor.execute(self._insertion(staging.filled(cursor, _declared(self._ways), data)))

@@ -53,6 +53,8 @@ class Target(Struct, frozen=True):
     """A condition of SQL for the rows that belong to one of its partitions; empty: there are none."""
     has_triggers: bool = False
     """Whether triggers may change a row before it is added, so that only the table itself can say what it refuses."""
+    is_copied: bool = True
+    """Whether COPY does what INSERT does: it writes into no view, past rules, and not where policies hold."""
 
     @property
     def name(self) -> str:
@@ -71,8 +73,10 @@ _TABLE = """
             OR EXISTS (SELECT FROM pg_attribute WHERE attrelid = pg_class.oid AND attgenerated <> ''),
         coalesce((SELECT string_agg('(' || coalesce(pg_get_partition_constraintdef(relid), 'true') || ')', ' OR ')
             FROM pg_partition_tree(pg_class.oid) WHERE isleaf), CASE relkind WHEN 'p' THEN 'false' ELSE '' END),
-        EXISTS (SELECT FROM pg_trigger WHERE NOT tgisinternal AND tgenabled <> 'D' AND tgtype & 7 = 7
-            AND (tgrelid = pg_class.oid OR tgrelid IN (SELECT relid FROM pg_partition_tree(pg_class.oid))))
+        EXISTS (SELECT FROM pg_trigger WHERE NOT tgisinternal AND tgenabled <> 'D'
+            AND (tgtype & 7 = 7 OR tgtype & 69 = 69)
+            AND (tgrelid = pg_class.oid OR tgrelid IN (SELECT relid FROM pg_partition_tree(pg_class.oid)))),
+        relkind IN ('r', 'p', 'f') AND NOT relhasrules AND NOT row_security_active(pg_class.oid)
     FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace WHERE pg_class.oid = %s::regclass
 """
 _COLUMNS = """
@@ -104,11 +108,11 @@ def described(connection: Any, table: str, key: Sequence[str]) -> Target:
         InvalidProgramError: rows cannot replace others by such a key.
         Exception: of psycopg, where there is no such table.
     """
-    table_id, schema, name, has_conditions, partitions, has_triggers = connection.execute(_TABLE, (table,)).fetchone()
+    table_id, schema, name, *facts = connection.execute(_TABLE, (table,)).fetchone()
     found = connection.execute(_COLUMNS, (table_id,))
     names = [column.name for column in found.description]
     columns = tuple(TargetColumn(**dict(zip(names, row, strict=True))) for row in found.fetchall())
-    target = Target(schema, name, columns, tuple(key), has_conditions, partitions, has_triggers)
+    target = Target(schema, name, columns, tuple(key), *facts)
     if key:
         _check_key(connection, target, table_id)
     return target
