@@ -15,7 +15,15 @@ import pyarrow.parquet as pq
 from msgspec import Struct
 from pyarrow import fs
 
-from flinkray.connectors.delta.tables import DeltaPlace, columns_of, deltalake, file_system, open_table
+from flinkray.connectors.delta.tables import (
+    DeltaPlace,
+    check_writable,
+    columns_of,
+    delta_schema,
+    deltalake,
+    file_system,
+    open_table,
+)
 from flinkray.connectors.files.partitions import DEFAULT_PARTITION, by_values
 from flinkray.connectors.files.row_groups import DICTIONARY_BYTES, RowGroups
 from flinkray.connectors.files.writing.commits import delete_file
@@ -67,13 +75,14 @@ class WrittenDeltaTable(WrittenTable):
             try:
                 if missing:
                     wanted = pa.schema([field.with_nullable(True) for field in missing])
-                    table.alter.add_columns(list(package.Schema.from_arrow(wanted).fields))
+                    table.alter.add_columns(list(delta_schema(wanted).fields))
             except package.exceptions.CommitFailedError:
                 if attempt == _ATTEMPTS:
                     raise
-            except (package.exceptions.DeltaError, TypeError, ValueError) as error:
+            except Exception as error:  # the package raises some as they are, with frames of its own in the text
                 names = ", ".join(f"{field.name!r} of type {field.type}" for field in missing)
-                raise TypeMismatchError(f"{self._where}: cannot add column {names}: {error}") from error
+                why = str(error).splitlines()[0]
+                raise TypeMismatchError(f"{self._where}: cannot add column {names}: {why}") from error
             else:
                 self._take(table)
                 return
@@ -82,7 +91,7 @@ class WrittenDeltaTable(WrittenTable):
         if not self._partitioned_by:
             yield (), rows
             return
-        texts = [rows.column(name).cast(pa.string()) for name in self._partitioned_by]
+        texts = [partition_texts(rows.column(name)) for name in self._partitioned_by]
         yield from by_values(rows.drop_columns(list(self._partitioned_by)), texts)
 
     def new_file(self, partition: tuple[str | None, ...]) -> OpenDataFile:
@@ -101,9 +110,19 @@ class WrittenDeltaTable(WrittenTable):
     def close(self) -> None: ...
 
     def _take(self, table: Any) -> None:
+        check_writable(table, self._place)
         self._schema = columns_of(table)
         self._partitioned_by = tuple(table.metadata().partition_columns)
         self._stored = pa.schema([field for field in self._schema if field.name not in self._partitioned_by])
+
+
+def partition_texts(values: pa.Array) -> pa.Array:
+    """How the log writes values of a column that a table is partitioned by; bytes as \\u0061\\u0062."""
+    if not pa.types.is_binary(values.type):
+        return values.cast(pa.string())
+    encoded = values.dictionary_encode()
+    texts = ["".join(f"\\u{byte:04X}" for byte in value) for value in encoded.dictionary.to_pylist()]
+    return pa.array(texts, pa.string()).take(encoded.indices)
 
 
 class _OpenDeltaFile(OpenDataFile):

@@ -11,7 +11,7 @@ import msgspec
 import pyarrow as pa
 from msgspec import Struct
 
-from flinkray.connectors.delta.tables import DeltaPlace, file_system, open_table
+from flinkray.connectors.delta.tables import DeltaPlace, file_system, open_table, table_of
 from flinkray.connectors.lake.enumerator import LATEST, TableLog, TablePosition
 from flinkray.errors import InvalidProgramError
 
@@ -83,9 +83,7 @@ class DeltaLog(TableLog):
 
     def first(self) -> TablePosition:
         start = self._start
-        table = open_table(self._place, start.version)
-        if start.timestamp is not None:
-            table.load_as_version(start.timestamp)
+        table = table_of(self._place, start.version, start.timestamp)
         version: int = table.version()
         if start.after is None:
             return TablePosition(version, tuple(self._files_of(table)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -19,6 +20,8 @@ from flinkray.connectors.subtask import subtask_label
 from flinkray.connectors.threaded_splits import ThreadedSplitReader
 from flinkray.errors import RecordError
 from flinkray.types.records import Kind
+
+_ESCAPED_BYTES = re.compile(r"(?:\\u00[0-9A-Fa-f]{2})+")
 
 
 class DeltaReader(ThreadedSplitReader[DeltaSplit]):
@@ -72,6 +75,9 @@ def partition_value(text: str | None, kind: pa.DataType) -> Any:
     """A value of a column that a table is partitioned by, from how the log writes it."""
     if not text:  # the log writes null as either
         return pa.scalar(None, kind)
+    if pa.types.is_binary(kind):
+        value = bytes.fromhex(text.replace("\\u00", "")) if _ESCAPED_BYTES.fullmatch(text) else text.encode()
+        return pa.scalar(value, kind)
     if pa.types.is_timestamp(kind):
         return pa.scalar(text.removesuffix("Z"), pa.string()).cast(pa.timestamp(kind.unit)).cast(kind)
     return pa.scalar(text, pa.string()).cast(kind)

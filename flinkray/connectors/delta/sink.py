@@ -11,7 +11,7 @@ import pyarrow as pa
 from flinkray.connectors.committer import Committer
 from flinkray.connectors.delta.commits import DeltaCommitter
 from flinkray.connectors.delta.data_files import WrittenDeltaTable
-from flinkray.connectors.delta.tables import create_table, open_table, place_of
+from flinkray.connectors.delta.tables import check_writable, create_table, open_table, place_of
 from flinkray.connectors.lake.sink import LakeSink
 from flinkray.connectors.lake.writer import WrittenTable
 from flinkray.connectors.sink import SinkWriterContext
@@ -58,7 +58,7 @@ class DeltaSink(LakeSink):
         self._compact_after = compact_after
 
     def _check_table(self) -> None:
-        open_table(self._place)
+        check_writable(open_table(self._place), self._place)
 
     def _create_table(self, schema: pa.Schema, partition_by: Sequence[str]) -> None:
         create_table(self._place, schema, partition_by)

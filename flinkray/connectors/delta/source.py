@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from flinkray.connectors.delta.log import DeltaLog, DeltaStart
 from flinkray.connectors.delta.reader import DeltaReader
-from flinkray.connectors.delta.tables import columns_of, open_table, place_of
+from flinkray.connectors.delta.tables import columns_of, place_of, table_of
 from flinkray.connectors.lake.enumerator import LATEST, TableLog
 from flinkray.connectors.lake.source import LakeSource
 from flinkray.connectors.source import SourceReader, SourceReaderContext
@@ -55,7 +55,7 @@ class DeltaSource(LakeSource):
         self._start = DeltaStart(version, timestamp, LATEST if after == "latest" else after)
 
     def _columns_of_table(self) -> pa.Schema:
-        return columns_of(open_table(self._place, self._start.version))
+        return columns_of(table_of(self._place, self._start.version, self._start.timestamp))
 
     def _open_log(self) -> TableLog:
         return DeltaLog(self._place, self._start, self._skips_changes)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
@@ -14,6 +16,10 @@ from flinkray import filesystems
 from flinkray.connectors.files.storage import explained
 from flinkray.errors import ConnectorError, InvalidProgramError
 from flinkray.extras import import_package
+
+_CONSTRAINT = "delta.constraints."
+_COMPUTED = ("delta.invariants", "delta.generationExpression", "delta.identity.")
+"""Beginnings of what a column says that other writers hold rows against, or fill."""
 
 
 class DeltaPlace(Struct, frozen=True):
@@ -75,6 +81,78 @@ def open_table(place: DeltaPlace, version: int | None = None) -> Any:
     return table
 
 
+def table_of(place: DeltaPlace, version: int | None, timestamp: datetime | None) -> Any:
+    """The table at a version, or as it was at a point in time; None of both: as it is now.
+
+    Raises:
+        InvalidProgramError: there is no such table or version.
+    """
+    table = open_table(place, version)
+    if timestamp is not None:
+        table.load_as_version(timestamp)
+        # Before its first version the package gives that one.
+        written = file_system(place).get_file_info(f"_delta_log/{table.version():020}.json").mtime
+        if written is not None and written > timestamp:
+            raise InvalidProgramError(f"{place.uri} has no version of {timestamp.isoformat()} or before (any more)")
+    return table
+
+
+def check_writable(table: Any, place: DeltaPlace) -> None:
+    """Refuses a table whose rows a writer has to check or complete, or whose files would have no columns.
+
+    Raises:
+        InvalidProgramError: it is one; says what of it.
+    """
+    metadata = table.metadata()
+    found = [f"{name} = {text!r}" for name, text in metadata.configuration.items() if name.startswith(_CONSTRAINT)]
+    for field in _fields(json.loads(table.schema().to_json())):
+        found += [f"{name} of column {field['name']!r}" for name in field["metadata"] if name.startswith(_COMPUTED)]
+    if found:
+        raise InvalidProgramError(
+            f"{place.uri} says what its rows have to be or get ({', '.join(found)}), which a sink does not see to; "
+            "drop that, or write to a table without, from which another engine takes the rows"
+        )
+    _check_stored(len(table.schema().fields) - len(metadata.partition_columns), place)
+
+
+def _check_stored(columns: int, place: DeltaPlace) -> None:
+    if columns <= 0:
+        raise InvalidProgramError(
+            f"{place.uri} is partitioned by all of its columns, so that its files would have none and no rows; leave "
+            "one out of partition_by="
+        )
+
+
+def _fields(kind: Any) -> Iterator[Any]:
+    """The fields of a type in the log's JSON, and those in them."""
+    if isinstance(kind, dict):
+        if "name" in kind and "type" in kind:
+            yield kind
+        for part in kind.values():
+            yield from _fields(part)
+    elif isinstance(kind, list):
+        for part in kind:
+            yield from _fields(part)
+
+
+def delta_schema(fields: Iterable[pa.Field]) -> Any:
+    """Columns as the package has them.
+
+    Raises:
+        TypeError: no table can have one of them; names it.
+    """
+    package = deltalake()
+    for field in fields:
+        try:
+            package.Schema.from_arrow(pa.schema([field]))
+        except Exception as error:  # the package raises it as it is, with frames of its own in the text
+            raise TypeError(
+                f"column {field.name!r} is {field.type}, which a Delta table cannot have "
+                f"({str(error).splitlines()[0]}); cast it, to text for example"
+            ) from error
+    return package.Schema.from_arrow(pa.schema(list(fields)))
+
+
 def create_table(place: DeltaPlace, schema: pa.Schema, partition_by: Sequence[str]) -> None:
     """Creates the table, unless it is there.
 
@@ -82,8 +160,9 @@ def create_table(place: DeltaPlace, schema: pa.Schema, partition_by: Sequence[st
         InvalidProgramError: it is there with other partitions, or no table can have these columns.
     """
     package = deltalake()
+    _check_stored(len(schema) - len(partition_by), place)
     try:
-        wanted = package.Schema.from_arrow(schema)
+        wanted = delta_schema(schema)
         package.DeltaTable.create(
             place.uri,
             schema=wanted,
@@ -93,7 +172,9 @@ def create_table(place: DeltaPlace, schema: pa.Schema, partition_by: Sequence[st
         )
     except (TypeError, ValueError, package.exceptions.DeltaError) as error:
         raise InvalidProgramError(f"cannot create a Delta table at {place.uri}: {error}") from error
-    found = open_table(place).metadata().partition_columns
+    table = open_table(place)
+    check_writable(table, place)
+    found = table.metadata().partition_columns
     if list(found) != list(partition_by):
         raise InvalidProgramError(
             f"the table at {place.uri} is partitioned by {list(found)}, and partition_by= says {list(partition_by)}; "

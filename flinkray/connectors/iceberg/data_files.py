@@ -7,12 +7,22 @@ import uuid
 from collections.abc import Hashable, Iterator, Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 from msgspec import Struct
 
+from flinkray.batches.numpy_arrays import from_numpy
 from flinkray.connectors.files.partitions import by_values
 from flinkray.connectors.files.row_groups import DICTIONARY_BYTES, RowGroups
-from flinkray.connectors.iceberg.tables import IcebergPlace, columns_of, load_table, open_catalog, opened, pyiceberg
+from flinkray.connectors.iceberg.tables import (
+    IcebergPlace,
+    columns_of,
+    load_table,
+    open_catalog,
+    opened,
+    pyiceberg,
+    unsupported_type,
+)
 from flinkray.connectors.lake.columns import new_columns
 from flinkray.connectors.lake.writer import OpenDataFile, WrittenTable
 from flinkray.connectors.sink import SinkWriterContext
@@ -74,7 +84,7 @@ class WrittenIcebergTable(WrittenTable):
                 except errors.CommitFailedException:
                     if attempt == _ATTEMPTS:
                         raise
-                except (TypeError, ValueError, errors.ValidationError) as error:
+                except (TypeError, ValueError, errors.ValidationError, unsupported_type()) as error:
                     names = ", ".join(f"{field.name!r} of type {field.type}" for field in missing)
                     raise TypeMismatchError(f"{self._where}: cannot add column {names}: {error}") from error
                 else:
@@ -85,21 +95,18 @@ class WrittenIcebergTable(WrittenTable):
         if not self._transforms:
             yield (), rows
         else:
-            yield from by_values(rows, [transform(rows.column(name)) for name, transform in self._transforms])
+            yield from by_values(rows, [transform(_aligned(rows.column(name))) for name, transform in self._transforms])
 
     def new_file(self, partition: tuple[Any, ...]) -> OpenDataFile:
-        partitioning = pyiceberg("partitioning")
-        key = partitioning.PartitionKey(
-            field_values=[
-                partitioning.PartitionFieldValue(field, value)
-                for field, value in zip(self._spec.fields, partition, strict=True)
-            ],
-            partition_spec=self._spec,
-            schema=self._metadata.schema(),
+        stored = pyiceberg("partitioning").partition_record_value
+        schema = self._metadata.schema()
+        values = tuple(
+            value if isinstance(value, int) else stored(field, value, schema)  # buckets are stored as they are
+            for field, value in zip(self._spec.fields, partition, strict=True)
         )
+        key = _PartitionKey(self._spec, values, schema)
         name = f"{self._context.subtask_index:05d}-{uuid.uuid4()}.parquet"
         path = self._locations.new_data_location(name, key if self._transforms else None)
-        values = tuple(key.partition[index] for index in range(len(self._spec.fields)))
         return _OpenIcebergFile(self._io, self._metadata, path, self._spec.spec_id, values)
 
     def delete(self, file: IcebergFile) -> None:
@@ -121,6 +128,23 @@ class WrittenIcebergTable(WrittenTable):
                 f"{self._where} is partitioned by {name}, and rows are written by columns only, not by fields of them"
             )
         return name, field.transform.pyarrow_transform(schema.find_type(field.source_id))
+
+
+def _aligned(values: pa.Array) -> pa.Array:
+    """The values in memory that PyIceberg's transforms take: in messages decimals lie at any eighth byte."""
+    return values.take(from_numpy(np.arange(len(values)))) if pa.types.is_decimal(values.type) else values
+
+
+class _PartitionKey(Struct):
+    """What a place of a file is made of. The class of PyIceberg refuses two transforms of one column."""
+
+    spec: Any
+    values: tuple[Any, ...]
+    schema: Any
+
+    def to_path(self) -> str:
+        path: str = self.spec.partition_to_path(pyiceberg("typedef").Record(*self.values), self.schema)
+        return path
 
 
 class _WatchedOutput:

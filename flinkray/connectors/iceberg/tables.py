@@ -52,6 +52,12 @@ def pyiceberg(module: str) -> Any:
     return import_package(f"pyiceberg.{module}", _SUBJECT)
 
 
+def unsupported_type() -> type[Exception]:
+    """What is raised for a column of a type that no table has."""
+    found: type[Exception] = pyiceberg("io.pyarrow").UnsupportedPyArrowTypeException
+    return found
+
+
 def open_catalog(place: IcebergPlace) -> Any:
     """The catalog, which has to be closed.
 
@@ -110,7 +116,7 @@ def create_table(place: IcebergPlace, schema: pa.Schema, partition_by: Sequence[
                         spec.add_field(column, pyiceberg("transforms").parse_transform(transform))
             except (errors.TableAlreadyExistsError, errors.CommitFailedException):
                 pass  # somebody else was faster
-            except (TypeError, ValueError, errors.ValidationError) as error:
+            except (TypeError, ValueError, errors.ValidationError, unsupported_type()) as error:
                 raise InvalidProgramError(f"cannot create the Iceberg table {place}: {error}") from error
         found = partitions_of(load_table(catalog, place).metadata)
     if found != partitions:

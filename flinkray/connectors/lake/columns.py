@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import pyarrow as pa
 
@@ -75,6 +75,20 @@ def plain(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_large_list(kind):
         return pa.list_(kind.value_field.with_type(plain(kind.value_type)))
     return with_items(kind, plain)
+
+
+def storable(fields: Iterable[pa.Field]) -> pa.Schema:
+    """Columns with times as tables of lakes have them."""
+    return pa.schema([field.with_type(in_microseconds(field.type)) for field in fields])
+
+
+def in_microseconds(kind: pa.DataType) -> pa.DataType:
+    """The type with times as tables of lakes have them, which takes all values of coarser ones."""
+    if pa.types.is_time32(kind):
+        return pa.time64("us")
+    if pa.types.is_timestamp(kind) and kind.unit in ("s", "ms"):
+        return pa.timestamp("us", kind.tz)
+    return with_items(kind, in_microseconds)
 
 
 def _cast(column: pa.Array, field: pa.Field, where: str) -> pa.Array:

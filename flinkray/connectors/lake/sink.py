@@ -11,6 +11,7 @@ from typing import Any, Self
 import pyarrow as pa
 
 from flinkray.connectors.delivery_guarantee import DeliveryGuarantee
+from flinkray.connectors.lake.columns import storable
 from flinkray.connectors.lake.writer import LakeWriter, WrittenTable
 from flinkray.connectors.sink import Sink, SinkWriter, SinkWriterContext
 from flinkray.connectors.subtask import subtask_label
@@ -34,7 +35,7 @@ class LakeSink(Sink):
         if part_size < 1:
             raise InvalidProgramError(f"{name}(part_size=...) is at least 1 byte, got {part_size!r}")
         self._place = place
-        self._schema = None if schema is None else record_type(schema).schema
+        self._schema = None if schema is None else storable(record_type(schema).schema)
         self._partition_by = tuple(partition_by)
         self._adds_columns = add_columns
         self._part_size = part_size

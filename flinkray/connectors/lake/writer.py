@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from flinkray.batches.batch import Batch
 from flinkray.connectors.files.storage import storing
-from flinkray.connectors.lake.columns import fitted, new_columns
+from flinkray.connectors.lake.columns import fitted, new_columns, storable
 from flinkray.connectors.lake.commits import LakeFiles
 from flinkray.connectors.sink import SinkWriter
 from flinkray.errors import TypeMismatchError
@@ -99,7 +99,7 @@ class LakeWriter(SinkWriter):
         with storing(f"{self._where}: a file cannot be written"):
             if self._adds_columns and (added := new_columns(batch.data.schema, self._table.schema)):
                 self._finish_all()
-                self._table.add_columns(added)
+                self._table.add_columns(list(storable(added)))
             rows = fitted(batch.data, self._table.schema, self._where)
             for partition, part in self._table.by_partition(rows):
                 self._write(partition, part)

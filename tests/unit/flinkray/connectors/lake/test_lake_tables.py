@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Callable, Iterator, Sequence
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
-from flinkray import DeltaSource, IcebergSource, InvalidProgramError, Source, TypeMismatchError
+from flinkray import DeltaSink, DeltaSource, IcebergSink, IcebergSource, InvalidProgramError, Source, TypeMismatchError
 from flinkray.batches.batch import Batch
 from flinkray.connectors.committer import CommitOutcome
 from flinkray.connectors.iceberg.partitions import wanted_partitions
@@ -220,6 +222,93 @@ def test_a_delta_table_knows_values_of_partitions_whatever_is_in_them(lake: Lake
     assert sorted(pa.table(add).column("max.n").to_pylist()) == [2, 3]
 
 
+def test_bytes_partition_a_delta_table_by_the_text_that_the_log_has_for_them(lake: Lake) -> None:
+    table: DeltaTable = lake.table("delta")
+    schema = pa.schema({"n": pa.int64(), "of": pa.binary()})
+    values = [(1, b"ab"), (2, b"\xff\x00"), (3, None), (4, b"ab")]
+    batch = pa.record_batch(list(zip(*values, strict=True)), schema=schema)
+    lake.written(table, schema=schema, partition_by=["of"]).add(batch)
+    assert sorted(read(table.source(), splits_of(table.source()).waiting)) == values
+    table.append(pa.Table.from_batches([batch]))
+    assert sorted(read(table.source(), splits_of(table.source()).waiting)) == sorted(values * 2)
+
+
+@each_table
+def test_times_are_microseconds_and_what_no_table_has_names_the_column(lake: Lake, name: str) -> None:
+    table = lake.table(name)
+    at = datetime.datetime(2024, 1, 2, 3, 4, 5)
+    schema = pa.schema({"at": pa.timestamp("s"), "all": pa.list_(pa.timestamp("ms"))})
+    day = {} if name == "delta" else {"time": pa.time32("s")}
+    whole = pa.schema([*schema, *day.items()])
+    row = {"at": at, "all": [at], "time": at.time()}
+    written = lake.written(table, schema=whole, add_columns=True)
+    written.add(pa.RecordBatch.from_pylist([row], schema=whole))
+    written.add(pa.RecordBatch.from_pylist([{"more": at}], pa.schema({"more": pa.timestamp("s")})), checkpoint_id=2)
+    found = read(table.source(columns=[*whole.names, "more"]), splits_of(table.source()).waiting)
+    assert sorted(found, key=repr)[1] == (at, [at], *[at.time() for _ in day], None)
+    late = pa.duration("us")
+    with pytest.raises(TypeMismatchError, match="cannot add column 'late' of type duration"):
+        written.prepare(pa.record_batch({"late": pa.array([1], late)}), checkpoint_id=3)
+    other = IcebergSink("shop.other", table.catalog, schema={"late": late}) if name == "iceberg" else None
+    with pytest.raises(InvalidProgramError, match=r"(?s)cannot create .*olumn 'late'.*duration.us.") as refused:
+        (other or DeltaSink(f"{table.uri}-other", {"late": late})).prepare()
+    assert "\n" not in str(refused.value)
+
+
+def test_a_delta_table_whose_rows_a_writer_has_to_check_or_complete_is_not_written(lake: Lake) -> None:
+    from deltalake import DeltaTable as Opened
+    from deltalake import Schema
+    from deltalake.schema import Field
+
+    table: DeltaTable = lake.table("delta")
+    kept = lake.written(table, schema=SCHEMA)
+    table.opened.alter.add_constraint({"positive": "n > 0"})
+    with pytest.raises(InvalidProgramError, match=r"delta\.constraints\.positive = 'n > 0'"):
+        table.sink().prepare()
+    with pytest.raises(InvalidProgramError, match=r"delta\.constraints\.positive"):
+        kept.sink.create_writer(FakeSubtaskContext())  # of an attempt after it came
+    assert numbers(table.source()) == []
+    invariant = '{"expression": {"expression": "m > 1"}}'
+    says_what = {"delta.generationExpression": "n + 1", "delta.invariants": invariant, "delta.identity.start": 1}
+    for says, what in says_what.items():
+        uri = f"{table.uri}-{says}"
+        Opened.create(uri, Schema([Field("n", "long"), Field("m", "long", metadata={says: what})]))
+        with pytest.raises(InvalidProgramError, match=f"{says} of column 'm'"):
+            DeltaSink(uri).prepare()
+    with pytest.raises(InvalidProgramError, match="partitioned by all of its columns"):
+        DeltaSink(f"{table.uri}-all", SCHEMA, partition_by=SCHEMA.names).prepare()
+
+
+def test_decimals_in_messages_are_partitioned_by_icebergs_transforms(lake: Lake) -> None:
+    table: IcebergTable = lake.table("iceberg")
+    schema = pa.schema({"n": pa.int64(), "price": pa.decimal128(10, 2)})
+    values = [(1, Decimal("1.50")), (2, None), (3, Decimal("-0.01"))]
+    batch = pa.record_batch(list(zip(*values, strict=True)), schema=schema)
+    raw = batch["price"].buffers()[1].to_pybytes()
+    held = np.zeros(len(raw) + 16, np.uint8)
+    start = (8 - held.ctypes.data) % 16  # an eighth byte that is no sixteenth
+    held[start : start + len(raw)] = np.frombuffer(raw, np.uint8)
+    buffers = [batch["price"].buffers()[0], pa.py_buffer(held).slice(start)]
+    prices = pa.Array.from_buffers(schema.field("price").type, len(values), buffers)
+    partition_by = ["bucket(4, price)", "truncate(2, price)"]
+    lake.written(table, schema=schema, partition_by=partition_by).add(pa.record_batch([batch["n"], prices], schema))
+    assert tuples(table.read(), schema.names) == sorted(values, key=repr)
+    assert sorted(read(table.source(), splits_of(table.source()).waiting), key=repr) == sorted(values, key=repr)
+
+
+def test_an_iceberg_table_is_partitioned_by_several_transforms_of_one_column(lake: Lake) -> None:
+    table: IcebergTable = lake.table("iceberg")
+    schema = pa.schema({"n": pa.int64(), "at": pa.timestamp("us"), "time": pa.time64("us")})
+    at = datetime.datetime(1969, 12, 31, 23)
+    values = [(1, at, at.time()), (2, None, None), (3, at + datetime.timedelta(days=400), at.time())]
+    batch = pa.record_batch(list(zip(*values, strict=True)), schema=schema)
+    partition_by = ["year(at)", "bucket(4, at)", "bucket(4, time)", "time"]
+    lake.written(table, schema=schema, partition_by=partition_by).add(batch)
+    assert tuples(table.read(), schema.names) == sorted(values, key=repr)
+    assert table.opened.scan(row_filter="at < '1970-01-01T00:00:00'").to_arrow().column("n").to_pylist() == [1]
+    assert sorted(read(table.source(), splits_of(table.source()).waiting), key=repr) == values
+
+
 def test_an_iceberg_table_is_partitioned_by_transforms(lake: Lake) -> None:
     table: IcebergTable = lake.table("iceberg")
     schema = pa.schema({"n": pa.int64(), "at": pa.timestamp("us", "UTC"), "word": pa.string()})
@@ -261,6 +350,9 @@ def test_reading_begins_where_it_is_told_and_finds_what_is_added(lake: Lake, nam
         ({"after": first}, [2, 3]),
         ({"after": "latest"}, []),
     ]
+    if name == "delta":
+        with pytest.raises(InvalidProgramError, match=r"no version of 2000-.*\(any more\)"):
+            numbers(table.source(timestamp=datetime.datetime(2000, 1, 1, tzinfo=UTC)))
     if name == "iceberg":
         changed = datetime.datetime.fromtimestamp(table.opened.snapshot_by_id(second).timestamp_ms / 1_000, UTC)
         cases += [
@@ -311,6 +403,20 @@ def test_versions_that_change_rows_end_the_job_or_are_passed_over(lake: Lake, na
         numbers(table.source(after=before))
     assert numbers(table.source(after=before, changes="skip")) == [3]
     assert numbers(table.source()) == [1, 3]
+
+
+def test_a_delta_table_of_a_time_has_the_columns_of_then(lake: Lake) -> None:
+    table: DeltaTable = lake.table("delta")
+    written = lake.written(table, schema=SCHEMA, add_columns=True)
+    written.add(rows(1))
+    (log,) = (table.directory / "table" / "_delta_log").glob("*01.json")
+    then = datetime.datetime.fromtimestamp(log.stat().st_mtime, UTC) + datetime.timedelta(milliseconds=1)
+    while datetime.datetime.now(UTC) <= then + datetime.timedelta(milliseconds=2):
+        pass
+    written.add(rows(2).append_column("more", pa.array([0.5])), checkpoint_id=2)
+    assert table.source(timestamp=then).output_type.schema.names == SCHEMA.names
+    assert numbers(table.source(timestamp=then)) == [1]
+    assert table.source().output_type.schema.names == [*SCHEMA.names, "more"]
 
 
 def test_a_delta_table_is_compacted_after_so_many_commits_which_no_reader_sees(lake: Lake) -> None:
