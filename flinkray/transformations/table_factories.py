@@ -51,6 +51,9 @@ class NormalizeFactory(TableFactory, frozen=True, kw_only=True):
     """The last row of each key, of changes that say only what a row is now: each update gets the row as it was before
     it, and each deletion the row that it deletes, of which it may have the key alone."""
 
+    keeps_versions: bool = False
+    """Whether each change counts, as a version of its time; else of those that come at once only the last of a key."""
+
 
 class GroupAggregateFactory(TableFactory, frozen=True, kw_only=True):
     """Aggregates of the rows of each group: its keys, then the results of the calls."""

@@ -140,6 +140,9 @@ def test_a_message_that_cannot_be_written_names_topic_and_reason(kafka: KafkaBro
         write(KafkaSink(kafka.servers, topic, RawFormat()), ["x" * 5_000])
     with pytest.raises(JobExecutionError, match=r"a row cannot be written as a message: .*neither text nor bytes"):
         write(KafkaSink(kafka.servers, topic, RawFormat()), [[1, 2]])
+    compacted = kafka.create_topic(**{"cleanup.policy": "compact"})
+    with pytest.raises(JobExecutionError, match=r"INVALID_RECORD.*compacted wants a key for each message"):
+        write(KafkaSink(kafka.servers, compacted, RawFormat()), ["x"])
     with pytest.raises(JobExecutionError, match="no column 'other'"):
         write(KafkaSink(kafka.servers, topic, JsonFormat({"v": int}), key="other"), [{"v": 1}])
 

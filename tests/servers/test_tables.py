@@ -120,6 +120,31 @@ def test_parts_of_messages_are_columns_that_are_written_and_read(tables: TableEn
     assert len(kafka.read(by_key, 2)) == 2
 
 
+@pytest.mark.kafka
+def test_rows_meet_each_version_of_a_topic_by_key_though_all_are_read_at_once(
+    tables: TableEnvironment, kafka: KafkaBroker
+) -> None:
+    orders, prices = kafka.create_topic(), kafka.create_topic()
+    server = f"'properties.bootstrap.servers' = '{kafka.servers}', 'scan.bounded.mode' = 'latest-offset'"
+    tables.execute_sql(
+        f"""CREATE TABLE orders (id INT, product STRING, moment TIMESTAMP(3), WATERMARK FOR moment AS moment) WITH (
+          'connector' = 'kafka', 'topic' = '{orders}', {server}, 'scan.startup.mode' = 'earliest-offset',
+          'format' = 'json')"""
+    )
+    tables.execute_sql(
+        f"""CREATE TABLE prices (product STRING, price INT, since TIMESTAMP(3) METADATA FROM 'timestamp' VIRTUAL,
+          PRIMARY KEY (product) NOT ENFORCED, WATERMARK FOR since AS since) WITH (
+          'connector' = 'upsert-kafka', 'topic' = '{prices}', {server}, 'key.format' = 'raw',
+          'value.format' = 'json')"""
+    )
+    for price in (10, 11, 12):
+        kafka.write(prices, [b'{"product":"a","price":%d}' % price], key=b"a", timestamp=(price - 9) * 10_000)
+    times = enumerate(("05", "15", "25", "35"))
+    kafka.write(orders, [f'{{"id":{n},"product":"a","moment":"1970-01-01 00:00:{at}"}}'.encode() for n, at in times])
+    joined = "orders AS o LEFT JOIN prices FOR SYSTEM_TIME AS OF o.moment AS p ON o.product = p.product"
+    assert rows(tables, f"SELECT o.id, p.price FROM {joined}") == [(0, None), (1, 10), (2, 11), (3, 12)]
+
+
 @pytest.mark.postgres
 def test_a_table_of_postgres_is_one_of_sql(tables: TableEnvironment, postgres: PostgresServer) -> None:
     name = f"t{uuid.uuid4().hex}"

@@ -45,6 +45,7 @@ _HINTS = {
     "KAFKA_STORAGE_ERROR": "a disk of the broker is full or broken",
     "NOT_ENOUGH_REPLICAS": "fewer replicas are in sync than the topic's min.insync.replicas; are all brokers running?",
     "NOT_ENOUGH_REPLICAS_AFTER_APPEND": "fewer replicas are in sync than the topic's min.insync.replicas",
+    "INVALID_RECORD": "the brokers refuse it as it is; a topic that is compacted wants a key for each message (key=)",
     "POLICY_VIOLATION": "a policy of the brokers forbids it",
     "INVALID_TRANSACTION_TIMEOUT": "transaction.timeout.ms is more than the brokers allow (transaction.max.timeout.ms)",
     **dict.fromkeys(("INVALID_PRODUCER_EPOCH", "PRODUCER_FENCED", "_FENCED", "INVALID_TXN_STATE"), _ENDED),

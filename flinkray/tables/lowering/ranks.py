@@ -132,6 +132,7 @@ def normalized(scan: Scan, rows: Transformation, lowering: Lowering, before: boo
                 takes=(scan.table.changes,),
                 gives=gives,
                 state_ttl_ms=lowering.options.state_ttl_ms,
+                keeps_versions=scan.table.watermark is not None,
             )
         ),
         input_transformations=(keyed(selected, selector),),

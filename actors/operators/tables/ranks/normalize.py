@@ -25,7 +25,8 @@ class NormalizeOperator(GatheringOperator[NormalizeFactory]):
     """Keeps the last row of each key. An update to an equal row gives nothing, nor does a deletion of a row that is not
     there.
 
-    Of a batch the last change of each key counts. What a row was, where that comes, is left out: it may come again,
+    Of a batch the last change of each key counts, unless each is a version that rows of another table may meet
+    (`keeps_versions`). What a row was, where that comes, is left out: it may come again,
     long after the row has become another one.
     """
 
@@ -40,24 +41,28 @@ class NormalizeOperator(GatheringOperator[NormalizeFactory]):
             rows, keys, kinds = take(rows, from_numpy(says)), keys[says], kinds[says]
             if not len(keys):
                 return
-        last = _last_of_each(keys)
-        keys, after, has = keys[last], take(rows, from_numpy(last)), weights_of(kinds, rows.num_rows)[last] > 0
-        places, slots = self._store.of_keys(keys)
-        had = np.zeros(len(keys), np.bool_)
-        had[places] = True
-        before = self._with(after, places, self._store.take(slots))
+        order = order_by(keys) if self.factory.keeps_versions else _last_of_each(keys)
+        keys, after, has = keys[order], take(rows, from_numpy(order)), weights_of(kinds, rows.num_rows)[order] > 0
+        firsts = np.flatnonzero(differs_from_previous(keys))
+        lasts = np.append(firsts[1:], len(keys)) - 1
+        places, slots = self._store.of_keys(keys[firsts])
+        had = np.append(False, has[:-1])
+        had[firsts] = False
+        had[firsts[places]] = True
+        before = self._before(after, firsts[places], self._store.take(slots))
         is_equal = had & has & ~differ(before, after)
         if self.factory.state_ttl_ms:
             self._store.numbers(WRITTEN)[slots] = self.now()
-        self._store.remove(slots[~is_equal[places]])
-        new, changed = np.flatnonzero(has & ~is_equal), np.flatnonzero((had | has) & ~is_equal)
+        is_touched = ~np.logical_and.reduceat(is_equal, firsts)
+        self._store.remove(slots[is_touched[places]])
+        new, changed = lasts[is_touched & has[lasts]], np.flatnonzero((had | has) & ~is_equal)
         self._store.add(keys[new], take(after, from_numpy(new)), written=self.now())
         before, after = take(before, from_numpy(changed)), take(after, from_numpy(changed))
         self.emit(*changed_rows(before, after, had[changed], has[changed], with_before=self.factory.gives.before))
 
-    def _with(self, rows: pa.RecordBatch, places: Ids, others: pa.RecordBatch) -> pa.RecordBatch:
-        """The rows with others at these places."""
-        sources = np.arange(rows.num_rows)
+    def _before(self, rows: pa.RecordBatch, places: Ids, others: pa.RecordBatch) -> pa.RecordBatch:
+        """What each row's predecessor is: others at these places."""
+        sources = np.maximum(np.arange(rows.num_rows) - 1, 0)
         sources[places] = rows.num_rows + np.arange(len(places))
         return take(pa.concat_batches([rows, others]), from_numpy(sources))
 

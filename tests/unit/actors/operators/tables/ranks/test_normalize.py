@@ -31,8 +31,9 @@ def factory(**options: Any) -> NormalizeFactory:
 
 
 @pytest.mark.parametrize("before", [True, False])
+@pytest.mark.parametrize("versions", [True, False])
 @pytest.mark.parametrize("seed", range(3))
-def test_changes_by_key_become_a_whole_changelog(seed: int, before: bool) -> None:
+def test_changes_by_key_become_a_whole_changelog(seed: int, versions: bool, before: bool) -> None:
     generator = random.Random(seed)
     given: list[Change] = []
     rows: dict[Any, tuple[Any, ...]] = {}
@@ -46,7 +47,7 @@ def test_changes_by_key_become_a_whole_changelog(seed: int, before: bool) -> Non
             row = (key, generator.choice([None, 1, 2]), [3])
             given.append((kind.value, row))
             rows[key] = row[:2]
-    made = factory(gives=Changes(True, True, before=before))
+    made = factory(gives=Changes(True, True, before=before), keeps_versions=versions)
     found = changes_of(lambda: NormalizeOperator(made), [(given, SCHEMA)], [["k"]], seed)
     assert all(row[2] == [3] for _, row in found)
     plain = [(kind, row[:2]) for kind, row in found]
@@ -54,6 +55,21 @@ def test_changes_by_key_become_a_whole_changelog(seed: int, before: bool) -> Non
     assert sorted(folded.elements(), key=str) == sorted(rows.values(), key=str)
     updates = [(old, new) for old, new in itertools.pairwise(plain) if old[0] == RowKind.UPDATE_BEFORE.value]
     assert all(new[0] == RowKind.UPDATE_AFTER.value and old[1] != new[1] for old, new in updates)
+
+
+def test_each_change_of_a_batch_counts_where_it_is_a_version() -> None:
+    given: list[Change] = [(0, ("a", 1, None)), (2, ("a", 1, None)), (0, ("b", 5, None)), (2, ("a", 2, None))]
+    given += [(3, ("a", None, None)), (3, ("a", None, None)), (0, ("a", 3, None)), (3, ("b", None, None))]
+    with OperatorHarness(NormalizeOperator(factory(keeps_versions=True)), keys=(ColumnKey(("k",)),)) as harness:
+        harness.push(changes_as_batch(given, SCHEMA))
+        harness.push(changes_as_batch([(2, ("b", 6, None)), (2, ("a", 3, None)), (3, ("a", None, None))], SCHEMA))
+        found = [
+            (kind, row["k"], row["n"])
+            for batch in harness.output.batches
+            for kind, row in zip(batch.row_kinds.to_pylist(), batch.data.to_pylist(), strict=True)
+        ]
+    of = {key: [(kind, n) for kind, name, n in found if name == key] for key in "ab"}
+    assert of == {"a": [(0, 1), (1, 1), (2, 2), (3, 2), (0, 3), (3, 3)], "b": [(0, 5), (3, 5), (0, 6)]}
 
 
 def test_an_update_to_an_equal_row_gives_nothing_and_keeps_the_row_alive() -> None:
