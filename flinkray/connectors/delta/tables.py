@@ -106,7 +106,9 @@ def check_writable(table: Any, place: DeltaPlace) -> None:
     metadata = table.metadata()
     found = [f"{name} = {text!r}" for name, text in metadata.configuration.items() if name.startswith(_CONSTRAINT)]
     for field in _fields(json.loads(table.schema().to_json())):
-        found += [f"{name} of column {field['name']!r}" for name in field["metadata"] if name.startswith(_COMPUTED)]
+        found += [
+            f"{name} of column {field['name']!r}" for name in field.get("metadata", ()) if name.startswith(_COMPUTED)
+        ]
     if found:
         raise InvalidProgramError(
             f"{place.uri} says what its rows have to be or get ({', '.join(found)}), which a sink does not see to; "

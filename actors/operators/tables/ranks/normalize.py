@@ -26,8 +26,8 @@ class NormalizeOperator(GatheringOperator[NormalizeFactory]):
     there.
 
     Of a batch the last change of each key counts, unless each is a version that rows of another table may meet
-    (`keeps_versions`). What a row was, where that comes, is left out: it may come again,
-    long after the row has become another one.
+    (`keeps_versions`). What a row was, where that comes, is left out: it may come again, long after the row has become
+    another one.
     """
 
     def __init__(self, factory: NormalizeFactory) -> None:
