@@ -155,6 +155,8 @@ class RowtimeFactory(OperatorFactory, frozen=True):
     """Whether the column is left out of the results."""
     zone: str | None = "UTC"
     """The zone of an added column; None: it has times of UTC that say no zone."""
+    may_be_null: bool = False
+    """Whether rows whose column is NULL pass without an event time; otherwise they fail the job."""
     changelog = ChangelogRole.KEEPS
 
 

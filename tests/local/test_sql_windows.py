@@ -267,6 +267,31 @@ def test_in_batch_mode_no_row_is_late_though_the_table_has_watermarks_of_another
     assert [row.n for row in tables.sql_query(query).execute().collect()] == [4000]
 
 
+_HOURS = "TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' HOUR))"
+
+
+@pytest.mark.parametrize(
+    ("query", "rows"),
+    [
+        ("SELECT n FROM t ORDER BY ts, n", [(0,), (3,), (1,), (2,), (4,)]),
+        ("SELECT COUNT(*), COUNT(ts) FROM t", [(5, 3)]),
+        (f"SELECT COUNT(*) FROM {_HOURS} GROUP BY window_start, window_end", [(3,)]),
+        ("SELECT COUNT(DISTINCT n) FROM t GROUP BY TUMBLE(ts, INTERVAL '1' HOUR)", [(3,)]),
+        ("SELECT COUNT(*) FROM t GROUP BY SESSION(ts, INTERVAL '1' HOUR)", [(3,)]),
+        ("SELECT a.n FROM t AS a LEFT JOIN t AS b ON a.n = b.n AND a.ts BETWEEN b.ts AND b.ts WHERE b.n IS NULL", 2),
+    ],
+)
+def test_in_batch_mode_a_column_with_a_watermark_may_be_null(query: str, rows: list[tuple[int, ...]] | int) -> None:
+    tables = environment({"execution.runtime-mode": "batch"}).tables
+    tables.execute_sql(
+        "CREATE TABLE t (n INT, ts AS CASE WHEN MOD(n, 3) > 0 THEN TO_TIMESTAMP_LTZ(n, 3) END, WATERMARK FOR ts AS ts) "
+        "WITH ('connector'='datagen', 'number-of-rows'='5', "
+        "'fields.n.kind'='sequence', 'fields.n.start'='0', 'fields.n.end'='4')"
+    )
+    found = [tuple(row) for row in tables.sql_query(query).execute().collect()]
+    assert (found if isinstance(rows, list) else len(found)) == rows
+
+
 # -- rowtime attributes --------------------------------------------------------------------------------------------
 
 

@@ -24,7 +24,8 @@ class RowtimeOperator(Operator):
             data = batch.data.append_column(factory.column, times.cast(pa.timestamp("ms", factory.zone)))
             self.output.emit(batch.with_data(data))
             return
-        times = assign_timestamps(batch, factory.column, subtask_label(self.context))
+        where = subtask_label(self.context)
+        times = assign_timestamps(batch, factory.column, where, may_be_null=factory.may_be_null)
         if factory.drops:
             kept = [place for place, name in enumerate(batch.data.schema.names) if name != factory.column]
             batch = batch.select(kept)

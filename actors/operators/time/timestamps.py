@@ -44,7 +44,7 @@ _INT64 = pa.int64()
 _UNITS = {"s": (1000, 1), "ms": (1, 1), "us": (1, 1000), "ns": (1, 1_000_000)}
 
 
-def assign_timestamps(batch: Batch, assigner: Any, where: str) -> pa.Array:
+def assign_timestamps(batch: Batch, assigner: Any, where: str, *, may_be_null: bool = False) -> pa.Array:
     """The event time of each row: int64 epoch milliseconds, no nulls.
 
     Args:
@@ -53,6 +53,7 @@ def assign_timestamps(batch: Batch, assigner: Any, where: str) -> pa.Array:
             that the rows already have. A column is of integers (milliseconds) or of Arrow timestamps (read as UTC
             where they have no zone, rounded down to milliseconds).
         where: names operator and subtask in errors, for example "flights (1/2)".
+        may_be_null: gives rows without event time MIN_TIMESTAMP, which stands for none.
 
     Raises:
         NullTimestampError: names the first row without event time.
@@ -70,6 +71,8 @@ def assign_timestamps(batch: Batch, assigner: Any, where: str) -> pa.Array:
     else:
         timestamps = _of_function(batch, assigner, where)
     if timestamps.null_count:
+        if may_be_null:
+            return timestamps.fill_null(int(MIN_TIMESTAMP))
         _raise_null(batch, timestamps, assigner, where)
     return timestamps
 

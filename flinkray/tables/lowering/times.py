@@ -64,7 +64,7 @@ def watermarks(plan: WatermarkAssigner, lowering: Lowering, before: bool) -> Tra
     if is_of_stream(plan):
         return source
     if lowering.options.is_batch:  # of one column's watermarks rows would be late in windows of another
-        return with_event_times(source, rows.names[plan.column], 0, drops=False)
+        return with_event_times(source, rows.names[plan.column], 0, drops=False, may_be_null=True)
     if _is_call_of(plan.watermark, SOURCE_WATERMARK):
         return with_event_times(source, rows.names[plan.column], 0, drops=False)
     columns = tuple(zip(rows.names, rows.types, strict=True))
@@ -121,11 +121,13 @@ def without_unread_rowtime(stream: Transformation, read: Collection[str]) -> Tra
     return stream
 
 
-def with_event_times(rows: Transformation, column: str, shift_ms: int, *, drops: bool) -> Transformation:
+def with_event_times(
+    rows: Transformation, column: str, shift_ms: int, *, drops: bool, may_be_null: bool = False
+) -> Transformation:
     """The rows with event times from a column, which they may then do without: those that they came with may be others,
     or none."""
     shift = f" {shift_ms:+} ms" if shift_ms else ""
-    factory = RowtimeFactory(column, shift_ms=Millis(shift_ms), drops=drops)
+    factory = RowtimeFactory(column, shift_ms=Millis(shift_ms), drops=drops, may_be_null=may_be_null)
     return beside(rows, "Rowtime", f"event time: {column}{shift}", factory)
 
 

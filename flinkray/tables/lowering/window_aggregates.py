@@ -126,7 +126,7 @@ def window_aggregate(plan: Aggregate, lowering: Lowering) -> Transformation:
         columns.append((_TIME, _local(time, zone)))
     elif not columns:  # rows without columns could not be counted
         columns.append((_TIME, ONE))
-    conditions = (found.rows.predicate, None if time is None else has_time(time, lowering))
+    conditions = (found.rows.predicate, None if found.time is None else has_time(found.time, lowering))
     predicate = conjunction(each for each in conditions if each is not None)
     below = found.rows.plan if predicate is None else Filter(found.rows.plan, predicate)
     names = tuple(name for name, _ in columns)
