@@ -132,7 +132,7 @@ def _date_format(call: KernelCall, value: pa.Array, pattern: str) -> pa.Array:
         value = value.cast(pa.timestamp("s"))
     elif root is TypeRoot.TIMESTAMP_LTZ:
         value = to_local(value, call.context.time_zone)
-    return written_by(value, pattern)
+    return written_by(value, pattern, is_simple=root in TEXTS)
 
 
 def _to_timestamp(value: pa.Array, pattern: str | None = None) -> pa.Array:
@@ -178,14 +178,19 @@ def _instants(call: KernelCall, value: pa.Array, digits: int) -> pa.Array:
 
 
 def _from_unixtime(call: KernelCall, value: pa.Array, pattern: str = DEFAULT_PATTERN) -> pa.Array:
-    return written_by(to_local(value.cast(pa.timestamp("s", "UTC")), call.context.time_zone), pattern)
+    instants = value.cast(pa.timestamp("s", "UTC"))
+    local = to_local(instants, call.context.time_zone)
+    offsets = calendar.counts(local.cast(pa.int64())) - calendar.counts(instants.cast(pa.int64()))
+    return written_by(local, pattern, offsets, is_simple=True)
 
 
 def _unix_timestamp(call: KernelCall, value: Datum = None, pattern: str = DEFAULT_PATTERN) -> Datum:
     if value is None:
         return pa.scalar(call.context.now_micros // 1_000_000, pa.int64())
     read = read_leniently(value, pattern, _this_year(call))
-    seconds = to_instant(read, call.context.time_zone, ambiguous="latest").cast(pa.int64())
+    is_local = read.type.tz is None
+    instants = to_instant(read, call.context.time_zone, ambiguous="latest") if is_local else read
+    seconds = instants.cast(pa.int64())
     return pc.if_else(pc.and_(value.is_valid(), read.is_null()), _NO_TIME, seconds)
 
 

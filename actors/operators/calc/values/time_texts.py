@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -25,7 +25,15 @@ _MONTHS = (
     *("January", "February", "March", "April", "May", "June", "July"),
     *("August", "September", "October", "November", "December"),
 )
-_PART = re.compile(r"(?P<letter>[A-Za-z])(?P=letter)*|''|'(?P<quoted>(?:[^']|'')+)'|.", re.DOTALL)
+_QUOTED = r"'(?P<quoted>(?:[^']|'')+)'"
+_PARTS = {
+    is_simple: re.compile(rf"(?P<letter>[A-Za-z])(?P=letter)*|{'|'.join(quotes)}|.", re.DOTALL)
+    for is_simple, quotes in ((True, ("''", _QUOTED)), (False, (_QUOTED, "''")))
+}
+_MOST = {**dict.fromkeys("aWF", 1), **dict.fromkeys("wdhHKkms", 2), "D": 3, "S": 9, **dict.fromkeys("GEMLQqec", 5)}
+"""How often a letter of DateTimeFormatter may stand, where not any number of times."""
+_OF_SIMPLE = frozenset("GyYMLwWDdFEuaHkKhmsSZX")
+"""The letters of SimpleDateFormat that are written; of its others there are no letters in Arrow's words."""
 _HOURS = {"h": (1, 12), "K": (0, 11), "k": (1, 24)}
 """The first and the last hour that a letter counts, where it is not H."""
 _DAYS = ("Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday")
@@ -71,9 +79,13 @@ def parsed_times(texts: pa.Array, precision: int) -> pa.Array:
 def _composed(found: pa.Array, unit: str, precision: int) -> pa.Array:
     """Timestamps of the groups of a pattern; NULL where it did not match, or there is no such time."""
     year, month, day = (_numbers(found, name, default) for name, default in (("y", 1970), ("M", 1), ("d", 1)))
-    year = _of_two_digits(found, year)
+    year = _of_era(found, _of_two_digits(found, year))
     hour, minute, second, fraction = _hours(found), _numbers(found, "m"), _numbers(found, "s"), _fraction(found, 9)
     days, valid = calendar.days_from(year, month, day, clamps=True)
+    days, valid = _of_day_of_year(found, days, year, valid)
+    place = found.type.get_field_index("E")
+    if place >= 0:  # the day of the week is that of the date
+        valid &= _place_in(found.field(place), _DAYS) == (days + 4) % 7
     is_midnight = (hour == 24) & (minute == 0) & (second == 0) & (fraction == 0)
     days, hour = days + is_midnight, np.where(is_midnight, 0, hour)  # the end of the day is the begin of the next
     nanos, is_time = _clock(hour, minute, second, fraction // 10 ** (9 - precision) * 10 ** (9 - precision))
@@ -136,6 +148,47 @@ def _is_afternoon(found: pa.Array) -> Numbers:
     return is_it
 
 
+def _of_era(found: pa.Array, year: Numbers) -> Numbers:
+    """Years before the year 1, of which the first is the year 0."""
+    place = found.type.get_field_index("G")
+    if place < 0:
+        return year
+    is_before = pc.equal(pc.ascii_upper(found.field(place)), "BC").fill_null(False).to_numpy(zero_copy_only=False)
+    return np.where(is_before, 1 - year, year)
+
+
+def _of_day_of_year(
+    found: pa.Array, days: Numbers, year: Numbers, valid: npt.NDArray[np.bool_]
+) -> tuple[Numbers, npt.NDArray[np.bool_]]:
+    """The days that are told by their numbers in their years, and whether there are such."""
+    if found.type.get_field_index("D") < 0:
+        return days, valid
+    number, first = _numbers(found, "D", 1), calendar.first_day((year - 1970) * 12)
+    is_there = (number >= 1) & (first + number <= calendar.first_day((year - 1969) * 12))
+    return first + number - 1, valid & is_there
+
+
+def _place_in(texts: pa.Array, names: Sequence[str]) -> Numbers:
+    """Which of the names each text begins like, whatever its case; -1 for none."""
+    short = pa.array([name[:3].upper() for name in names])
+    places: Numbers = pc.index_in(pc.ascii_upper(pc.utf8_slice_codeunits(texts, 0, 3)), short).fill_null(-1).to_numpy()
+    return places.astype(np.int64)
+
+
+def _offset(found: pa.Array) -> Numbers:
+    """Seconds that a zone such as `+02:00` is before UTC."""
+    texts = pc.replace_substring_regex(found.field("Z"), "[^0-9+-]", "")
+    hours, minutes = (pc.utf8_slice_codeunits(texts, begin, begin + 2) for begin in (1, 3))
+    signs = pc.if_else(pc.starts_with(texts, "-"), -1, 1)
+    parts = [pc.if_else(pc.equal(each, ""), "0", each).cast(pa.int64()) for each in (hours, minutes)]
+    seconds: Numbers = (
+        pc.multiply(signs, pc.add(pc.multiply(parts[0], 3_600), pc.multiply(parts[1], 60)))
+        .fill_null(0)
+        .to_numpy(zero_copy_only=False)
+    )
+    return seconds
+
+
 def _of_two_digits(found: pa.Array, year: Numbers, this_year: int | None = None) -> Numbers:
     """Years of two digits: those from 2000 on or, where it is said what year this is, from 80 years ago on."""
     place = found.type.get_field_index("yy")
@@ -155,20 +208,32 @@ def _where(valid: npt.NDArray[np.bool_], values: pa.Array) -> pa.Array:
 
 
 @lru_cache(maxsize=256)
-def tokens(pattern: str) -> tuple[tuple[str, int], ...]:
-    """A pattern of Java's DateTimeFormatter as letters with their counts; a literal text has count 0.
+def tokens(pattern: str, is_simple: bool = False) -> tuple[tuple[str, int], ...]:
+    """A pattern of Java's DateTimeFormatter as letters with their counts; a literal text has count 0, and a bracket of
+    what may be missing -1.
 
+    Args:
+        is_simple: it is one of SimpleDateFormat, which has fewer letters, takes any number of them, and no brackets.
     Raises:
-        ValueError: a quotation mark is not closed.
+        ValueError: a quotation mark is not closed, or a letter or sign is not one of a pattern.
     """
     found: list[tuple[str, int]] = []
-    for part in _PART.finditer(pattern):
-        if part["letter"]:
-            found.append((part["letter"], len(part[0])))
+    for part in _PARTS[is_simple].finditer(pattern):
+        if letter := part["letter"]:
+            count = len(part[0])
+            if is_simple and letter not in _OF_SIMPLE:
+                raise ValueError(f"the letter {letter!r} of a pattern is not known; a text in it stands in '…'")
+            if not is_simple and (count > _MOST.get(letter, count) or part[0] == "cc"):
+                raise ValueError(f"the letter {letter!r} of a pattern does not stand {count} times, as in {pattern!r}")
+            found.append((letter, count))
         elif part[0] == "''":
             found.append(("'", 0))
         elif part[0] == "'":
             raise ValueError(f"the pattern {pattern!r} has a quotation mark without another one")
+        elif not is_simple and part[0] in "[]":
+            found.append((part[0], -1))
+        elif not is_simple and part[0] in "{}#":
+            raise ValueError(f"{part[0]!r} of a pattern stands in '…'")
         else:
             found.append((part["quoted"].replace("''", "'") if part["quoted"] is not None else part[0], 0))
     return tuple(found)
@@ -186,7 +251,8 @@ def read_by(texts: pa.Array, pattern: str, unit: str = "ms", precision: int = 3)
 
 
 def read_leniently(texts: pa.Array, pattern: str, this_year: int | None = None) -> pa.Array:
-    """Timestamps, in seconds, of texts that begin as the pattern says; NULL for others.
+    """Timestamps, in seconds, of texts that begin as the pattern says; NULL for others. Of a pattern with a zone they
+    are instants.
 
     So does Java's SimpleDateFormat: numbers have any digits, and what is too large counts on in the next unit.
 
@@ -196,12 +262,14 @@ def read_leniently(texts: pa.Array, pattern: str, this_year: int | None = None) 
     plain = _plain_timestamps(texts, "s") if pattern == DEFAULT_PATTERN else None
     if plain is not None and pc.all(pc.greater(pc.utf8_length(texts), len("yyyy-MM-dd"))).as_py() is not False:
         return plain
-    found = _matched(texts, _regex(tokens(pattern), is_lenient=True))
+    found = _matched(texts, _regex(tokens(pattern, is_simple=True), is_lenient=True))
     year, month, day = (_numbers(found, name, default) for name, default in (("y", 1970), ("M", 1), ("d", 1)))
-    year = _of_two_digits(found, year, this_year)
-    days = calendar.first_day((year - 1970) * 12 + month - 1) + day - 1
+    year = _of_era(found, _of_two_digits(found, year, this_year))
+    days = calendar.first_day((year - 1970) * 12 + month - 1) + day + _numbers(found, "D", 1) - 2
     seconds = ((days * 24 + _hours(found)) * 60 + _numbers(found, "m")) * 60 + _numbers(found, "s")
     seconds += _numbers(found, "f") // 1_000  # any number of milliseconds
+    if found.type.get_field_index("Z") >= 0:
+        return calendar.with_nulls_of(seconds - _offset(found), found, pa.timestamp("s", "UTC"))
     return calendar.with_nulls_of(seconds, found, pa.timestamp("s"))
 
 
@@ -212,9 +280,8 @@ def _matched(texts: pa.Array, regex: str) -> pa.Array:
     found = pc.extract_regex(texts, regex)
     place = found.type.get_field_index("n")
     if place >= 0:  # a month by its name
-        names = pc.utf8_slice_codeunits(found.field(place), 0, 3)
-        numbers = pc.add(pc.index_in(names, pa.array([name[:3] for name in _MONTHS])), 1).cast(pa.string())
-        fields = [*found.flatten(), pc.fill_null(numbers, "0")]
+        numbers = pa.array(_place_in(found.field(place), _MONTHS) + 1).cast(pa.string())
+        fields = [*found.flatten(), numbers]
         named = [*(field.name for field in found.type), "M"]
         found = pa.StructArray.from_arrays(fields, named, mask=found.is_null())
     return found
@@ -232,77 +299,115 @@ _READ = {
     "K": ("K", 2),
     "m": ("m", 2),
     "s": ("s", 2),
+    "D": ("D", 3),
 }
 """Letters that are read as numbers: the group, and the most digits where the letter stands alone."""
 
 
+_WORDS = {
+    "a": ("a", ("AM", "PM")),
+    "G": ("G", ("AD", "BC")),
+    "E": ("E", _DAYS),
+    "M": ("n", _MONTHS),
+    "L": ("n", _MONTHS),
+}
+"""Letters that are read as words: the group, and the words."""
+_ZONES = {"X": "Z|[+-][0-9]{2}", "XX": "Z|[+-][0-9]{4}", "XXX": "Z|[+-][0-9]{2}:[0-9]{2}", "Z": "[+-][0-9]{4}"}
+_ZONES |= {"x": "[+-][0-9]{2}", "xx": "[+-][0-9]{4}", "xxx": "[+-][0-9]{2}:[0-9]{2}", "ZZZZZ": _ZONES["XXX"]}
+_ZONES |= {"z": "[A-Za-z]+(?:/[A-Za-z_]+)*|GMT[+-][0-9]{2}:[0-9]{2}", "ZZ": _ZONES["Z"], "ZZZ": _ZONES["Z"]}
+"""What is read as a zone."""
+
+
 def _regex(pattern: tuple[tuple[str, int], ...], is_lenient: bool = False) -> str:
     """What texts begin with that are of the pattern; leniently a number has any digits, if no other one follows."""
-    parts = []
+    parts, depth = [], 0
     for (letter, count), (following, _) in zip(pattern, (*pattern, ("", 0))[1:], strict=True):
         is_last = following not in _READ and following != "S"
-        if not count:
+        zone = _ZONES.get(letter * count)
+        if count < 0:
+            depth += 1 if letter == "[" else -1
+            parts.append("(?:" if letter == "[" else ")?")
+        elif not count:
             parts.append(re.escape(letter))
         elif letter == "S":
             parts.append("[ ]*(?P<f>[0-9]{1,9})" if is_lenient and is_last else f"(?P<f>[0-9]{{{count}}})")
-        elif letter == "a":
-            parts.append("(?P<a>[AaPp][Mm])")
-        elif letter in "ML" and count > 2:
-            names = _MONTHS if count > 3 else [name[:3] for name in _MONTHS]
-            parts.append(f"(?P<n>{'|'.join(names)})")
-        elif letter == "E":
-            parts.append(f"(?:{'|'.join(name if count > 3 else name[:3] for name in _DAYS)})")
+        elif letter in _WORDS and (letter not in "ML" or count > 2):
+            group, words = _WORDS[letter]
+            known = "|".join(words if count > 3 else [word[:3] for word in words])
+            parts.append(f"(?P<{group}>{f'(?i:{known})' if is_lenient else known})")
+        elif zone is not None and not (is_lenient and letter == "z"):
+            parts.append(f"(?P<Z>{zone})" if is_lenient else f"(?:{zone})")
+        elif letter == "u" and is_lenient:
+            parts.append("[ ]*[0-9]+")  # the day of the week, which a date says better
         elif letter in _READ:
             group, most = _READ[letter] if letter not in "yu" or count != 2 else ("yy", 2)
+            sign = "-?" if letter == "y" else ""
             if is_lenient and is_last:
-                parts.append(f"[ ]*(?P<{group}>[0-9]{{1,9}})")
+                parts.append(f"[ ]*(?P<{group}>{sign}[0-9]{{1,10}})")
             else:
                 parts.append(f"(?P<{group}>[0-9]{{{count if count > 1 else f'1,{most}'}}})")
         else:
             raise ValueError(f"the letter {letter!r} of a pattern is written, but cannot be read")
+    if depth < 0:
+        raise ValueError("a pattern has ']' without '['")
+    parts.append(")?" * depth)
     return f"^{''.join(parts)}"
 
 
 # -- writing -------------------------------------------------------------------------------------------------------
 
 
-_FRACTION = frozenset("S")
-_CLOCK_LETTERS = frozenset("HkKhmsa")
+_ERAS = ("Anno Domini", "Before Christ")
+_QUARTERS = ("1st quarter", "2nd quarter", "3rd quarter", "4th quarter")
+_KINDS = {**dict.fromkeys("Sn", "fraction"), **dict.fromkeys("HkKhmsa", "clock"), **dict.fromkeys("AN", "time")}
+_ZONE_LETTERS = frozenset("ZX")
 
 
-def written_by(times: pa.Array, pattern: str) -> pa.Array:
-    """Timestamps as texts of this pattern. Days, times of day and fractions are written once for each that there is."""
+def written_by(times: pa.Array, pattern: str, offsets: Numbers | None = None, *, is_simple: bool = False) -> pa.Array:
+    """Timestamps as texts of this pattern. Days, times of day and fractions are written once for each that there is.
+
+    Args:
+        offsets: seconds that the zone of the timestamps is before UTC.
+        is_simple: the pattern is one of SimpleDateFormat, not of DateTimeFormatter.
+    """
     days, rest, scale = calendar.split(times)
+    nanos = 10**9 // scale
+    numbers = {"clock": rest // scale, "fraction": rest % scale * nanos, "time": rest * nanos, "date": days}
+    if offsets is not None:
+        numbers["zone"] = offsets
     parts = []
-    for kind, found in _runs(tokens(pattern)):
+    for kind, found in _runs(tokens(pattern, is_simple)):
         if kind == "literal":
             parts.append(pa.scalar("".join(text for text, _ in found)))
-        elif kind == "date":
-            parts.append(_of_each(days, found, _date_numbers))
-        elif kind == "clock":
-            parts.append(_of_each(rest // scale, found, _clock_numbers))
+        elif kind not in numbers:
+            raise ValueError(f"the letter {found[0][0]!r} of a pattern needs a time in a zone")
         else:
-            parts.append(_of_each(rest % scale * (10**9 // scale), found, _fraction_numbers))
+            parts.append(_of_each(numbers[kind], found, _NUMBERS[kind], is_simple))
     texts = parts[0] if len(parts) == 1 else pc.binary_join_element_wise(*parts, "") if parts else pa.scalar("")
     texts = pa.repeat(texts, len(times)) if isinstance(texts, pa.Scalar) else texts
     return nulls_where(times.is_null(), texts) if times.null_count else texts
 
 
 def _of_each(
-    numbers: Numbers, pattern: tuple[tuple[str, int], ...], parts_of: Callable[[Numbers], dict[str, Numbers]]
+    numbers: Numbers,
+    pattern: tuple[tuple[str, int], ...],
+    parts_of: Callable[[Numbers], dict[str, Numbers]],
+    is_simple: bool,
 ) -> pa.Array | pa.Scalar:
     """The text of each number, which is written once; one for all where they are the same."""
     if len(numbers) and (numbers == numbers[0]).all():
-        return _written(pattern, parts_of(numbers[:1]))[0]
+        return _written(pattern, parts_of(numbers[:1]), is_simple)[0]
     distinct = pa.array(numbers).dictionary_encode()
-    return _written(pattern, parts_of(distinct.dictionary.to_numpy())).take(distinct.indices)
+    return _written(pattern, parts_of(distinct.dictionary.to_numpy()), is_simple).take(distinct.indices)
 
 
 def _runs(pattern: tuple[tuple[str, int], ...]) -> list[tuple[str, tuple[tuple[str, int], ...]]]:
     """The pattern cut where it goes from days to times of day or fractions; texts belong to what is before them."""
     runs: list[tuple[str, tuple[tuple[str, int], ...]]] = []
     for letter, count in pattern:
-        kind = "fraction" if letter in _FRACTION else "clock" if letter in _CLOCK_LETTERS else "date"
+        if count < 0:  # what may be missing of a text that is read is always written
+            continue
+        kind = "zone" if letter in _ZONE_LETTERS else _KINDS.get(letter, "date")
         if not count:
             kind = runs[-1][0] if runs else "literal"
         if runs and runs[-1][0] == kind:
@@ -315,21 +420,26 @@ def _runs(pattern: tuple[tuple[str, int], ...]) -> list[tuple[str, tuple[tuple[s
 def _date_numbers(days: Numbers) -> dict[str, Numbers]:
     month = calendar.month_of(days) % 12
     day_of_year, weekday, year = calendar.day_of_year(days), (days + 4) % 7, calendar.year_of(days)
+    day = days - calendar.first_day(calendar.month_of(days)) + 1
     saturday = days - weekday + 6  # the week that a year begins in is its first
     return {
         "y": year,
         "u": year,
         "M": month + 1,
         "L": month + 1,
-        "d": days - calendar.first_day(calendar.month_of(days)) + 1,
+        "d": day,
         "D": day_of_year,
         "Q": month // 3 + 1,
         "q": month // 3 + 1,
         "e": weekday + 1,
-        "E": weekday,
+        "c": weekday + 1,
+        "E": weekday + 1,
         "w": (calendar.day_of_year(saturday) - 1) // 7 + 1,
+        "W": (day + 5 - weekday) // 7 + 1,
+        "F": day,
         "Y": calendar.year_of(saturday),
-        "G": year,
+        "G": (year <= 0) + 1,
+        "g": days + 40_587,
     }
 
 
@@ -346,11 +456,17 @@ def _clock_numbers(seconds: Numbers) -> dict[str, Numbers]:
     }
 
 
-def _fraction_numbers(nanos: Numbers) -> dict[str, Numbers]:
-    return {"S": nanos}
+_NUMBERS: dict[str, Callable[[Numbers], dict[str, Numbers]]] = {
+    "date": _date_numbers,
+    "clock": _clock_numbers,
+    "fraction": lambda nanos: {"S": nanos, "n": nanos},
+    "time": lambda nanos: {"A": nanos // 10**6, "N": nanos},
+    "zone": lambda offsets: dict.fromkeys("ZX", offsets),
+}
+_NAMES = {"M": _MONTHS, "L": _MONTHS, "E": _DAYS, "e": _DAYS, "c": _DAYS, "Q": _QUARTERS, "q": _QUARTERS, "G": _ERAS}
 
 
-def _written(pattern: tuple[tuple[str, int], ...], numbers: dict[str, Numbers]) -> pa.Array:
+def _written(pattern: tuple[tuple[str, int], ...], numbers: dict[str, Numbers], is_simple: bool) -> pa.Array:
     """Letters of one kind as texts, one for each of the numbers that belong to them."""
     parts = []
     for letter, count in pattern:
@@ -360,16 +476,20 @@ def _written(pattern: tuple[tuple[str, int], ...], numbers: dict[str, Numbers]) 
         if letter not in numbers:
             raise ValueError(f"the letter {letter!r} of a pattern is not known; a text in it stands in '…'")
         values = numbers[letter]
-        if letter == "S":
-            parts.append(pc.utf8_slice_codeunits(_padded(values, 9), 0, count))
-        elif letter == "a":
+        if letter == "a":
             parts.append(pa.array(["AM", "PM"]).take(pa.array(values)))
-        elif letter in "ML" and count > 2:
-            parts.append(_named(values - 1, _MONTHS, count))
-        elif letter == "E":
-            parts.append(_named(values, _DAYS, count))
-        elif letter == "G":
-            parts.append(pc.if_else(pa.array(values > 0), "AD", "BC"))
+        elif letter in "ZX":
+            parts.append(_zone(values, letter, count))
+        elif letter in _NAMES and (count > 2 or letter in "EG"):
+            parts.append(pa.array(_names(letter, count, is_simple)).take(pa.array(values - 1)))
+        elif is_simple and letter == "S":
+            parts.append(_padded(values // 10**6, count))
+        elif letter == "S":
+            parts.append(pc.utf8_slice_codeunits(_padded(values, 9), 0, count))
+        elif is_simple and letter == "u":  # the day of the week, where Monday is the first
+            parts.append(_padded((numbers["e"] + 5) % 7 + 1, count))
+        elif letter == "F":
+            parts.append(_padded((values - 1) // 7 + 1 if is_simple else (values - 1) % 7 + 1, count))
         elif letter in "yuY" and count == 2:
             parts.append(_padded(values % 100, 2))
         else:
@@ -382,6 +502,22 @@ def _padded(numbers: Numbers, digits: int) -> pa.Array:
     return pc.utf8_lpad(texts, digits, "0") if digits > 1 else texts
 
 
-def _named(numbers: Numbers, names: tuple[str, ...], count: int) -> pa.Array:
-    words = pa.array([name if count > 3 else name[:3] for name in names])
-    return words.take(pa.array(numbers))
+def _names(letter: str, count: int, is_simple: bool) -> list[str]:
+    """The names that a letter stands for so many times."""
+    short = {"G": ("AD", "BC"), **dict.fromkeys("Qq", ("Q1", "Q2", "Q3", "Q4"))}
+    names = _NAMES[letter]
+    if count < 4 or (is_simple and letter == "G"):
+        return list(short.get(letter, [name[:3] for name in names]))
+    return [name[0] for name in names] if count == 5 and not is_simple else list(names)
+
+
+def _zone(offsets: Numbers, letter: str, count: int) -> pa.Array:
+    """`+0200`, or of X `Z`, `+02` or `+02:00`."""
+    minutes = np.abs(offsets) // 60
+    parts = [pa.array(np.where(offsets < 0, "-", "+")), _padded(minutes // 60, 2), _padded(minutes % 60, 2)]
+    if letter == "Z":
+        return pc.binary_join_element_wise(*parts, "")
+    texts = pc.binary_join_element_wise(*(parts[:2] if count == 1 else parts), ":" if count == 3 else "")
+    if count == 3:
+        texts = pc.replace_substring(texts, ":", "", max_replacements=1)
+    return pc.if_else(pa.array(offsets == 0), "Z", texts)

@@ -224,6 +224,17 @@ def test_a_constant_of_time_may_be_the_number_that_its_type_holds(value: int, ki
         ("x LIKE 'a!' ESCAPE '!'", STRING, ["a"], "LIKE: the pattern 'a!' ends with its escape character"),
         ("REGEXP_REPLACE(x, '(', '')", STRING, ["a"], r"REGEXP_REPLACE: '\(' is no regular expression: missing \)"),
         ("DATE_FORMAT(TO_TIMESTAMP(x), 'b')", STRING, ["2024-01-01"], "DATE_FORMAT: the letter 'b' of a pattern is"),
+        *[
+            (f"DATE_FORMAT(TO_TIMESTAMP(x), '{pattern}')", STRING, ["2024-01-01"], f"DATE_FORMAT: {message}")
+            for pattern, message in (
+                ("aa", "the letter 'a' of a pattern does not stand 2 times"),
+                ("cc", "the letter 'c' of a pattern does not stand 2 times"),
+                ("SSSSSSSSSS", "the letter 'S' of a pattern does not stand 10 times"),
+                ("{", "'{' of a pattern stands in"),
+                ("X", "the letter 'X' of a pattern needs a time in a zone"),
+            )
+        ],
+        ("FROM_UNIXTIME(CAST(x AS BIGINT), 'e')", STRING, ["1"], "FROM_UNIXTIME: the letter 'e' of a pattern is not"),
         (
             "JSON_VALUE(x, '$.a[' ERROR ON ERROR)",
             STRING,

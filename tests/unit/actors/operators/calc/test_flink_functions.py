@@ -34,6 +34,7 @@ DIFFERENT = {
     "EXTRACT(SECOND FROM TIMESTAMP '1969-12-31 23:59:59.5')": "59",
 }
 """Where Flink is not followed: what is given instead."""
+MOMENT = "TIMESTAMP '2024-12-30 15:06:07.123456'"
 
 
 def written(sql: str, row: RowType) -> BoundExpression:
@@ -203,6 +204,37 @@ RULES: dict[str, list[tuple[str, str | None]]] = {
         ("FROM_UNIXTIME(UNIX_TIMESTAMP('1.5', 's.SSS'), 'ss')", "01"),
         ("TO_TIMESTAMP('2024-01-01 24', 'yyyy-MM-dd kk')", "2024-01-01 00:00:00.000"),
         ("TO_TIMESTAMP('2024-01-01 13', 'yyyy-MM-dd hh')", None),
+    ],
+    "letters of DATE_FORMAT and TO_TIMESTAMP are those of DateTimeFormatter": [
+        (f"DATE_FORMAT({MOMENT}, 'W F c e')", "5 2 2 2"),
+        (f"DATE_FORMAT({MOMENT}, 'ccc cccc eee EEEEE MMMMM LLLLL')", "Mon Monday Mon M D D"),
+        (f"DATE_FORMAT({MOMENT}, 'GGGG G GGGGG')", "Anno Domini AD A"),
+        (f"DATE_FORMAT({MOMENT}, 'QQ QQQ qqqq')", "04 Q4 4th quarter"),
+        (f"DATE_FORMAT({MOMENT}, 'n A N')", "123456000 54367123 54367123456000"),
+        (f"DATE_FORMAT({MOMENT}, 'g[ HH] ''''''''')", "60674 15 '"),
+        ("TO_TIMESTAMP('2024-060', 'yyyy-DDD')", "2024-02-29 00:00:00.000"),
+        ("TO_TIMESTAMP('2023-366', 'yyyy-DDD')", None),
+        ("TO_TIMESTAMP('Friday, 29 February 2024', 'EEEE, dd MMMM yyyy')", None),
+        ("TO_TIMESTAMP('2024 AD-02-29', 'yyyy G-MM-dd')", "2024-02-29 00:00:00.000"),
+        ("TO_TIMESTAMP('29 FEB 2024', 'dd MMM yyyy')", None),
+        ("TO_TIMESTAMP('2024-02-29 03 pm', 'yyyy-MM-dd hh a')", None),
+        ("TO_TIMESTAMP('2024-02-29', 'yyyy-MM-dd[ HH:mm]')", "2024-02-29 00:00:00.000"),
+        ("TO_TIMESTAMP('2024-02-29 15:06', 'yyyy-MM-dd[ HH:mm]')", "2024-02-29 15:06:00.000"),
+        ("TO_TIMESTAMP('2024-02-29T15+02:00', 'yyyy-MM-dd''T''HHXXX')", "2024-02-29 15:00:00.000"),
+        ("TO_TIMESTAMP('2024-02-29 15 CET', 'yyyy-MM-dd HH z')", "2024-02-29 15:00:00.000"),
+    ],
+    "letters of FROM_UNIXTIME, UNIX_TIMESTAMP, TO_DATE and texts in DATE_FORMAT are those of SimpleDateFormat": [
+        ("FROM_UNIXTIME(1735516800, 'u uu W F')", "1 01 5 5"),
+        ("FROM_UNIXTIME(1735516800, 'GGGG MMMMM EEEEE aa SS')", "AD December Monday AM 00"),
+        ("FROM_UNIXTIME(1735516800, 'Z X XX XXX [y]')", "+0000 Z Z Z [2024]"),
+        ("DATE_FORMAT('2024-12-30 00:00:00', 'u')", "1"),
+        ("TO_DATE('2024-060', 'yyyy-DDD')", "2024-02-29"),
+        ("TO_DATE('29 FEB 2024', 'dd MMM yyyy')", "2024-02-29"),
+        ("TO_DATE('2024-02-29', 'uuuu-MM-dd')", "1970-03-01"),
+        ("CAST(UNIX_TIMESTAMP('1709219167', 's') AS STRING)", "1709219167"),
+        ("CAST(UNIX_TIMESTAMP('2024-02-29T15:06:07Z', 'yyyy-MM-dd''T''HH:mm:ssX') AS STRING)", "1709219167"),
+        ("CAST(UNIX_TIMESTAMP('2024-02-29T15:06:07+02:00', 'yyyy-MM-dd''T''HH:mm:ssXXX') AS STRING)", "1709211967"),
+        ("CAST(UNIX_TIMESTAMP('2024-02-29T15:06:07-0130', 'yyyy-MM-dd''T''HH:mm:ssZ') AS STRING)", "1709224567"),
     ],
     "values are written as Java's formats write them": [
         ("PRINTF('%,.2f|%,12d|%,012d', 1234567.5e0, 1234567, -1234567)", "1,234,567.50|   1,234,567|-001,234,567"),
