@@ -14,9 +14,9 @@ from flinkray.tables.syntax.nodes import Node
 
 
 class CommonTablePlan(Struct, frozen=True):
-    """A table of WITH."""
+    """A table of WITH; without a plan it is the one of WITH RECURSIVE whose query is bound."""
 
-    plan: Plan
+    plan: Plan | None
 
 
 class Context(Struct, frozen=True):

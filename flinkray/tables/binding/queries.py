@@ -36,15 +36,21 @@ class QueryPlanner:
 
     def bind(self, query: Query, outer: Scope) -> Plan:
         """The plan of a query that may read columns of the queries around it."""
-        if query.recursive:
-            self.context.fail(query, "WITH RECURSIVE is not there: a query that reads itself has no end on a stream")
         planner = self
         for table in query.common_tables:
-            planner = planner._with(table)
+            planner = planner._with(table, query.recursive)
         return planner._body(query.body, outer, planner._ending(query))
 
-    def _with(self, table: CommonTable) -> QueryPlanner:
-        plan = renamed(self.bind(table.query, Scope()), table.columns, table, self.context)
+    def _with(self, table: CommonTable, recursive: bool) -> QueryPlanner:
+        inner = self._knowing(table, None) if recursive else self
+        seen: set[str] = set()
+        for column in table.columns:
+            if column.text in seen:
+                self.context.fail(column, f"there are two columns {column.text!r}")
+            seen.add(column.text)
+        return self._knowing(table, renamed(inner.bind(table.query, Scope()), table.columns, table, self.context))
+
+    def _knowing(self, table: CommonTable, plan: Plan | None) -> QueryPlanner:
         known = {**self.context.common_tables, table.name.text: CommonTablePlan(plan)}
         return QueryPlanner(replace(self.context, common_tables=known), self.depth)
 

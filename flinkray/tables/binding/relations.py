@@ -113,6 +113,8 @@ class RelationBinder:
         common = self.context.common_tables.get(names[0]) if len(names) == 1 else None
         if common is not None:
             self._refuse_hints(node.hints, names[0])
+            if common.plan is None:
+                self.context.fail(node, f"{names[0]!r} reads itself, which is not there, as in Flink")
             plan, table = common.plan, names
         else:
             plan, table = self.named(node.path, node.hints)
