@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from flinkray.tables.catalog import CatalogDescription, View
 from flinkray.tables.plans.tables import ColumnKind, Table, TableColumn
 from flinkray.tables.syntax.names import Name
 from flinkray.tables.syntax.unparsing.expressions import name_text, string_text
-from flinkray.tables.types.logical import LogicalType
+from flinkray.tables.types.logical import MAX_LENGTH, LogicalType
 
 
 def quoted(name: str) -> str:
@@ -81,6 +82,20 @@ def metadata_text(column: TableColumn) -> str:
     return f"METADATA{key}{' VIRTUAL' if column.is_virtual else ''}"
 
 
+_TYPE_WORDS = re.compile(r"`(?:[^`]|``)*`|'(?:[^']|'')*'|STRING|BYTES|TIMESTAMP_LTZ(\(\d\))| \*(?:ROW|PROC)TIME\*")
+
+
 def type_text(kind: LogicalType) -> str:
-    """A type as statements have it."""
-    return str(kind).replace(" *ROWTIME*", "").replace(" *PROCTIME*", "")
+    """A type as statements have it, in the words of the standard where there are some, as in Flink."""
+
+    def text(word: re.Match[str]) -> str:
+        match word[0]:
+            case "STRING":
+                return f"VARCHAR({MAX_LENGTH})"
+            case "BYTES":
+                return f"VARBINARY({MAX_LENGTH})"
+        if word[1]:
+            return f"TIMESTAMP{word[1]} WITH LOCAL TIME ZONE"
+        return "" if word[0].startswith(" *") else word[0]
+
+    return _TYPE_WORDS.sub(text, str(kind))

@@ -21,7 +21,7 @@ from flinkray.tables.functions.registry import FUNCTIONS
 from flinkray.tables.plans.tables import ColumnKind, Table, TableColumn
 from flinkray.tables.syntax import statements as syntax
 from flinkray.tables.syntax.names import Path
-from flinkray.tables.types.logical import RowType, TimestampType
+from flinkray.tables.types.logical import RowType, TimeAttribute, TimestampType
 
 T = TypeVar("T")
 _DESCRIBED = ("name", "type", "null", "key", "extras", "watermark")
@@ -34,11 +34,16 @@ def is_unnamed(name: str) -> bool:
 
 
 class Shows:
-    """Answers one SHOW or DESCRIBE; reads the catalog only."""
+    """Answers one SHOW or DESCRIBE; reads the catalog only.
 
-    def __init__(self, catalog: Catalog, sql: str) -> None:
+    Args:
+        is_batch: whether statements run in batch mode, where no column is a rowtime attribute.
+    """
+
+    def __init__(self, catalog: Catalog, sql: str, is_batch: bool) -> None:
         self.catalog = catalog
         self.sql = sql
+        self.is_batch = is_batch
 
     def show(self, node: syntax.Show) -> Answer:
         """The answer of SHOW.
@@ -123,8 +128,8 @@ class Shows:
 
     def _described(self, table: Table | View) -> Answer:
         if isinstance(table, View):
-            return described(table.row_type)
-        rows = [(*_described_column(column, table), column.comment) for column in table.columns]
+            return described(table.row_type, self.is_batch)
+        rows = [(*_described_column(column, table, self.is_batch), column.comment) for column in table.columns]
         if any(column.comment is not None for column in table.columns):
             return tabled((*_DESCRIBED, "comment"), rows, (*_DESCRIBED_TYPES, str), null_text="")
         return tabled(_DESCRIBED, [row[:-1] for row in rows], _DESCRIBED_TYPES, null_text="")
@@ -176,14 +181,14 @@ def tabled_as(answer: Answer, rows: Iterable[tuple[object, ...]]) -> Answer:
     return replace(answer, rows=tuple(rows))
 
 
-def described(rows: RowType) -> Answer:
+def described(rows: RowType, is_batch: bool) -> Answer:
     """DESCRIBE of rows that are no table's."""
-    columns = [TableColumn(field.name, field.type) for field in rows.fields]
-    return tabled(_DESCRIBED, [_described_column(each, None) for each in columns], _DESCRIBED_TYPES, null_text="")
+    columns = [_described_column(TableColumn(field.name, field.type), None, is_batch) for field in rows.fields]
+    return tabled(_DESCRIBED, columns, _DESCRIBED_TYPES, null_text="")
 
 
 def _described_column(
-    column: TableColumn, table: Table | None
+    column: TableColumn, table: Table | None, is_batch: bool
 ) -> tuple[str, str, bool, str | None, str | None, str | None]:
     kind, watermark, key = column.type, None, None
     if table is not None and table.watermark is not None and table.watermark.column == column.name:
@@ -192,7 +197,8 @@ def _described_column(
         key = f"PRI({', '.join(table.primary_key)})"
     shown = str(kind.as_nullable())
     if isinstance(kind, TimestampType) and kind.attribute is not None:
-        shown = f"{kind.summary()} *{kind.attribute.value}*"
+        is_shown = not is_batch or kind.attribute is TimeAttribute.PROCTIME
+        shown = f"{kind.summary()} *{kind.attribute.value}*" if is_shown else kind.summary()
     extras = {ColumnKind.COMPUTED: f"AS {column.text}", ColumnKind.METADATA: metadata_text(column)}
     return column.name, shown, kind.nullable, key, extras.get(column.kind), watermark
 

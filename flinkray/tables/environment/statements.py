@@ -144,9 +144,9 @@ class StatementEnvironment:
     def _answer(self, node: syntax.Statement, sql: str) -> Answer:
         match node:
             case syntax.Show():
-                return Shows(self.catalog, sql).show(node)
+                return self._shows(sql).show(node)
             case syntax.Describe():
-                return Shows(self.catalog, sql).describe(node)
+                return self._shows(sql).describe(node)
             case syntax.Explain():
                 return text(self._explained(node, sql), PrintStyle.RAW)
             case syntax.Set() | syntax.Reset():
@@ -155,6 +155,9 @@ class StatementEnvironment:
         if changed is None:
             raise _refused(node, sql)
         return changed
+
+    def _shows(self, sql: str) -> Shows:
+        return Shows(self.catalog, sql, self._runner.configuration.get(RUNTIME_MODE) == "batch")
 
     def _result(self, answer: Answer) -> TableResult:
         return self._result_type(answer.row_type, answer)

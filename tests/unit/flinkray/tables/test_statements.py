@@ -102,6 +102,41 @@ def test_a_table_is_altered_as_if_it_had_been_created_so(tables: TableEnvironmen
     assert ("WATERMARK" in names(tables, "SHOW CREATE TABLE o")[0]) == (change != "DROP WATERMARK")
 
 
+def test_types_are_shown_in_the_words_of_the_standard_where_a_statement_creates_them(tables: TableEnvironment) -> None:
+    columns = {
+        "a": (
+            "ROW<`STRING` STRING NOT NULL, `y` ARRAY<BYTES>>",
+            "ROW<`STRING` VARCHAR(2147483647) NOT NULL, `y` ARRAY<VARBINARY(2147483647)>>",
+        ),
+        "b": ("MAP<VARCHAR(3), TIMESTAMP_LTZ(3)>", "MAP<VARCHAR(3), TIMESTAMP(3) WITH LOCAL TIME ZONE>"),
+        "c": ("TIMESTAMP_LTZ(3) NOT NULL", "TIMESTAMP(3) WITH LOCAL TIME ZONE NOT NULL"),
+    }
+    lines = ", ".join(f"{name} {kind}" for name, (kind, _) in columns.items())
+    done(tables, f"CREATE TABLE t ({lines}, WATERMARK FOR c AS c) WITH ('connector'='print')")
+    before = tables.catalog.get(("t",))
+    (created,) = names(tables, "SHOW CREATE TABLE t")
+    assert created.split("\n")[1:4] == [f"  `{name}` {kind}," for name, (_, kind) in columns.items()]
+    done(tables, "DROP TABLE t", created)
+    assert tables.catalog.get(("t",)) == before
+
+
+def test_in_batch_mode_no_column_is_described_as_a_rowtime_attribute(tables: TableEnvironment) -> None:
+    done(tables, "SET 'execution.runtime-mode' = 'batch'", "CREATE VIEW v AS SELECT ts, PROCTIME() AS p FROM orders")
+    assert list(tables.execute_sql("DESCRIBE orders").collect())[3][1] == "TIMESTAMP(3)"
+    assert [row[1] for row in tables.execute_sql("SHOW COLUMNS FROM orders LIKE 'ts'").collect()] == ["TIMESTAMP(3)"]
+    types = [row[1] for row in tables.execute_sql("DESCRIBE v").collect()]
+    assert types == ["TIMESTAMP(3)", "TIMESTAMP_LTZ(3) *PROCTIME*"]
+
+
+def test_with_recursive_is_there_for_queries_that_do_not_read_themselves(tables: TableEnvironment) -> None:
+    done(tables, "CREATE VIEW v AS WITH RECURSIVE r (q) AS (SELECT id FROM g), s AS (SELECT q FROM r) SELECT * FROM s")
+    assert names(tables, "SHOW COLUMNS FROM v") == ["q"]
+    with pytest.raises(SqlValidationError, match="'r' reads itself"):
+        tables.execute_sql("WITH RECURSIVE r (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r) SELECT * FROM r")
+    with pytest.raises(SqlValidationError, match="there are two columns 'n'"):
+        tables.execute_sql("WITH r (n, n) AS (SELECT 1, 2) SELECT * FROM r")
+
+
 def test_comments_are_kept_and_given_as_in_flink(tables: TableEnvironment) -> None:
     done(tables, "ALTER TABLE orders MODIFY id DECIMAL(20, 0) NOT NULL", "CREATE TABLE o COMMENT 'x' LIKE orders")
     assert next(row[6] for row in tables.execute_sql("DESCRIBE orders").collect()) == "the id"
