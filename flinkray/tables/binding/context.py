@@ -10,6 +10,7 @@ from msgspec import Struct
 from flinkray.errors import InvalidProgramError, SqlValidationError
 from flinkray.tables.catalog import Catalog
 from flinkray.tables.plans.expressions import Plan
+from flinkray.tables.syntax.names import Name
 from flinkray.tables.syntax.nodes import Node
 
 
@@ -30,6 +31,17 @@ class Context(Struct, frozen=True):
     catalog: Catalog
     common_tables: Mapping[str, CommonTablePlan] = {}
     joins_texts: bool = False
+
+    def new_names(self, names: tuple[Name, ...], count: int, node: Node) -> tuple[str, ...]:
+        """The names that a list gives so many columns; fails where they are others, or one is there twice."""
+        if len(names) != count:
+            self.fail(node, f"these are {len(names)} names for {count} columns")
+        found: dict[str, None] = {}
+        for name in names:
+            if name.text in found:
+                self.fail(name, f"there are two columns {name.text!r}")
+            found[name.text] = None
+        return tuple(found)
 
     def fail(self, node: Node, message: str | InvalidProgramError) -> NoReturn:
         """Raise that a node of the statement is wrong."""

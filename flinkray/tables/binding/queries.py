@@ -43,11 +43,6 @@ class QueryPlanner:
 
     def _with(self, table: CommonTable, recursive: bool) -> QueryPlanner:
         inner = self._knowing(table, None) if recursive else self
-        seen: set[str] = set()
-        for column in table.columns:
-            if column.text in seen:
-                self.context.fail(column, f"there are two columns {column.text!r}")
-            seen.add(column.text)
         return self._knowing(table, renamed(inner.bind(table.query, Scope()), table.columns, table, self.context))
 
     def _knowing(self, table: CommonTable, plan: Plan | None) -> QueryPlanner:
@@ -146,9 +141,7 @@ def renamed(plan: Plan, columns: tuple[Name, ...], node: Node, context: Context)
     """The plan with other names for its columns, where there are any."""
     if not columns:
         return plan
-    if len(columns) != len(plan.row_type.fields):
-        context.fail(node, f"these are {len(columns)} names for {len(plan.row_type.fields)} columns")
-    return with_names(plan, tuple(each.text for each in columns))
+    return with_names(plan, context.new_names(columns, len(plan.row_type.fields), node))
 
 
 def with_names(plan: Plan, names: tuple[str, ...]) -> Plan:

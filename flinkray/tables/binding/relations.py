@@ -104,9 +104,7 @@ class RelationBinder:
 
     def renamed(self, rows: RowType, columns: tuple[Name, ...], node: Node) -> RowType:
         """The columns under other names, of which there have to be as many."""
-        if len(columns) != len(rows.fields):
-            self.context.fail(node, f"these are {len(columns)} names for {len(rows.fields)} columns")
-        return row_type([each.text for each in columns], rows.types)
+        return row_type(self.context.new_names(columns, len(rows.fields), node), rows.types)
 
     def _table(self, node: syntax.TableReference, outer: Scope | None) -> Bound:
         names = node.path.texts
