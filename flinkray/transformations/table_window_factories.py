@@ -54,6 +54,8 @@ class SessionFactory(TableFactory, frozen=True, kw_only=True):
     time: int
     """The column of the rows' times."""
     gap_ms: Millis
+    time_zone: str = "UTC"
+    """Where the times are instants, the zone whose clocks sessions go by; event times come and go by these, too."""
 
 
 class LocalTimeFactory(OperatorFactory, frozen=True):

@@ -77,6 +77,30 @@ def test_windows_of_the_clock_begin_when_clocks_of_the_time_zone_say_so() -> Non
             assert end > began
 
 
+@pytest.mark.parametrize("mode", ["streaming", "batch"])
+def test_sessions_of_instants_are_bounded_by_what_clocks_of_the_time_zone_show(mode: str) -> None:
+    tables = environment({"execution.runtime-mode": mode}, parallelism=1).tables
+    tables.execute_sql("SET 'table.local-time-zone' = 'Asia/Kolkata'")
+    tables.execute_sql(
+        "CREATE TABLE ticks (n INT, ts AS TO_TIMESTAMP_LTZ(n * 600000, 3), WATERMARK FOR ts AS ts) WITH ("
+        "'connector'='datagen', 'fields.n.kind'='sequence', 'fields.n.start'='0', 'fields.n.end'='4')"
+    )
+    sessions = "TABLE(SESSION(TABLE ticks, DESCRIPTOR(ts), INTERVAL '1' HOUR))"
+    start, end = dt.datetime(1970, 1, 1, 5, 30), dt.datetime(1970, 1, 1, 7, 10)
+    bounds = "window_start, window_end"
+    queries: dict[str, list[tuple[object, ...]]] = {
+        f"SELECT {bounds}, CAST(window_time AS STRING) FROM {sessions} WHERE n = 2": [
+            (start, end, "1970-01-01 07:09:59.999")
+        ],
+        f"SELECT {bounds}, LISTAGG(CAST(n AS STRING)) FROM {sessions} GROUP BY {bounds}": [(start, end, "0,1,2,3,4")],
+        "SELECT window_start, n FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY window_start, window_end "
+        f"ORDER BY n DESC) AS place FROM {sessions}) WHERE place = 1": [(start, 4)],
+    }
+    for sql, rows in queries.items():
+        with tables.execute_sql(sql).collect() as found:
+            assert [tuple(row) for row in found] == rows, sql
+
+
 def test_windows_of_the_clock_are_refused_where_they_would_move_with_the_season() -> None:
     tables = environment(parallelism=1).tables
     tables.execute_sql("SET 'table.local-time-zone' = 'America/New_York'")

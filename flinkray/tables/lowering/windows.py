@@ -7,8 +7,9 @@ from msgspec.structs import replace
 from flinkray.tables.lowering.contract import Lowering, Unexecutable
 from flinkray.tables.lowering.joins import with_strict_keys
 from flinkray.tables.lowering.ranks import check_order
-from flinkray.tables.lowering.times import beside, check_time, has_time, is_proctime
-from flinkray.tables.lowering.window_aggregates import SET_UTC, of_windows, window_aggregate
+from flinkray.tables.lowering.times import beside, check_time, has_time, in_instants, in_local_time, is_proctime
+from flinkray.tables.lowering.window_aggregates import of_windows, window_aggregate
+from flinkray.tables.plans.changelogs import inputs_need_before
 from flinkray.tables.plans.expressions import Column, Plan, SortKey
 from flinkray.tables.plans.nodes import Aggregate, Deduplicate, Filter, Join, Rank, WindowTableFunction
 from flinkray.tables.plans.rules.time_zones import UTC
@@ -74,14 +75,24 @@ def _sessions(plan: WindowTableFunction, lowering: Lowering, before: bool) -> Tr
     kind = rows.types[plan.time]
     if is_proctime(kind):
         raise Unexecutable(plan, "sessions of processing time are for aggregates of their rows alone")
-    if kind.root is TypeRoot.TIMESTAMP_LTZ and lowering.options.time_zone != UTC:
-        raise Unexecutable(plan, f"sessions of instants follow no time zone here: {SET_UTC}")
+    zone = lowering.options.time_zone if kind.root is TypeRoot.TIMESTAMP_LTZ else UTC
     factory = SessionFactory(
-        input_rows=(rows,), rows=plan.row_type, takes=takes, time=plan.time, gap_ms=Millis(plan.size)
+        input_rows=(rows,),
+        rows=plan.row_type,
+        takes=takes,
+        time=plan.time,
+        gap_ms=Millis(plan.size),
+        time_zone=zone,
     )
     keys = ", ".join(rows.names[each] for each in plan.partition_by)
     description = f"SESSION of {plan.size} ms by {rows.names[plan.time]} of [{keys}]"
-    return lowering.operator("WindowTableFunction", description, plan, factory, [plan.partition_by], before)
+    if zone == UTC:
+        return lowering.operator("WindowTableFunction", description, plan, factory, [plan.partition_by], before)
+    need = inputs_need_before(plan, before)[0]
+    inputs = [in_local_time(lowering.of(plan.input, need), zone)]
+    description += f" as clocks in {zone} show it"
+    sessions = lowering.operator("WindowTableFunction", description, plan, factory, [plan.partition_by], before, inputs)
+    return in_instants(sessions, zone)
 
 
 def window_rank(plan: Rank | Deduplicate, lowering: Lowering, before: bool) -> Transformation:

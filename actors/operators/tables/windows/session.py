@@ -16,6 +16,7 @@ from actors.state.snapshots.snapshot import RestoredState
 from flinkray.batches.batch import Batch
 from flinkray.batches.numpy_arrays import from_numpy
 from flinkray.execution import LATE_RECORDS_DROPPED
+from flinkray.time.zones import to_instant, to_local
 from flinkray.transformations.table_window_factories import SessionFactory
 from flinkray.types.records import MAX_TIMESTAMP, Kind
 
@@ -40,7 +41,7 @@ class SessionOperator(WaitingOperator[SessionFactory]):
         gap."""
 
     def process_rows(self, rows: pa.RecordBatch, keys: Ids, kinds: Kinds | None, input_index: int) -> None:
-        times = times_of(rows.column(self.factory.time))
+        times = self._local_times(rows.column(self.factory.time))
         is_late = times + self.factory.gap_ms <= self._watermark + 1
         if is_late.any():
             _, waiting = self._waiting.of_keys(distinct(keys))
@@ -53,6 +54,10 @@ class SessionOperator(WaitingOperator[SessionFactory]):
         if len(times):
             self._waiting.add(keys, rows, **{TIME: times}, **({} if kinds is None else {_KIND: kinds}))
             self._expect(keys, times + self.factory.gap_ms - 1)
+
+    def _local_times(self, column: pa.Array) -> Ids:
+        zone = self.factory.time_zone
+        return times_of(column if zone == "UTC" else to_local(column, zone))
 
     def process_until(self, time: int) -> None:
         keys = np.flatnonzero(self._ends_from <= time)
@@ -110,7 +115,9 @@ class SessionOperator(WaitingOperator[SessionFactory]):
 
     def _give(self, rows: pa.RecordBatch, starts: Ids, ends: Ids, kinds: Kinds | None) -> None:
         times = from_numpy(ends - 1)
-        bounds = [from_numpy(starts).cast(_BOUND), from_numpy(ends).cast(_BOUND), times.cast(self.schema.types[-1])]
+        zone, kind = self.factory.time_zone, self.schema.types[-1]
+        shown = times.cast(kind) if zone == "UTC" else to_instant(times.cast(_BOUND), zone).cast(kind)
+        bounds = [from_numpy(starts).cast(_BOUND), from_numpy(ends).cast(_BOUND), shown]
         data = pa.RecordBatch.from_arrays([*rows.columns, *bounds], schema=self.schema)
         batch = Batch(data, Kind.ROW, times, None, None if kinds is None or not kinds.any() else from_numpy(kinds))
         for offset in range(0, batch.num_rows, self.context.batch_rows):
