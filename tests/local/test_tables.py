@@ -122,6 +122,21 @@ def test_directories_are_named_by_the_columns_that_a_table_is_partitioned_by(
         assert rows.to_pydict() == {"born": [pd.Timestamp("2024-01-01").date(), None], "line": ["a", "b"]}
 
 
+def test_a_table_as_a_query_has_its_rows_by_the_names_of_columns(
+    env: StreamExecutionEnvironment, tmp_path: Path
+) -> None:
+    for path, columns, rows in (
+        ("turned", "b, a", {"b": "x", "a": 1}),
+        ("more", "z INT, a BIGINT", {"a": 1, "b": "x"}),
+    ):
+        env.tables.execute_sql(
+            f"CREATE TABLE {path} ({columns}) WITH ('connector' = 'filesystem', 'format' = 'json', "
+            f"'path' = '{tmp_path / path}') AS SELECT 1 AS a, 'x' AS b"
+        ).wait()
+        (found,) = env.tables.execute_sql(f"SELECT * FROM {path}").collect()
+        assert {name: value for name, value in found.as_dict().items() if value is not None} == rows
+
+
 def test_rows_of_a_partition_are_shuffled_to_one_writer_which_compresses_its_file(tmp_path: Path) -> None:
     tables = environment(parallelism=3).tables
     tables.execute_sql(

@@ -57,22 +57,26 @@ class TableBinder:
     ) -> tuple[list[TableColumn], tuple[str, ...]]:
         """The columns, and which of them are the key: these are not null, also to what is computed of them."""
         columns = [] if base is None else list(base.columns)
-        if query is not None:
-            columns += self._queried(node, query)
         for column in node.columns:
             if isinstance(column, syntax.ComputedColumn | syntax.PlainColumn):
                 continue
             columns.append(self._stored(column))
+        queried = {} if query is None else {each.name: each for each in self._queried(node, query)}
+        # Those that the statement has besides come first, and it may give those of the query another type.
+        said = {each.name: each for each in columns}
+        columns = [each for each in columns if each.name not in queried]
+        columns += [said.get(name, each) for name, each in queried.items()]
         key = self._primary_key(node, columns) or (() if base is None else base.primary_key)
         columns = [replace(each, type=each.type.not_null()) if each.name in key else each for each in columns]
         stored = row_type([each.name for each in columns], [each.type for each in columns])
         places = {each.name: place for place, each in enumerate(columns)}
-        ordered: list[TableColumn] = [] if base is None and query is None else list(columns)
+        ordered: list[TableColumn] = [] if base is None else list(columns)
         for column in node.columns:
             if isinstance(column, syntax.ComputedColumn):
                 ordered.append(self._computed(column, stored))
-            elif base is None and query is None and column.name.text in places:
+            elif base is None and column.name.text not in queried:
                 ordered.append(columns[places[column.name.text]])
+        ordered += [each for each in columns if each.name in queried]
         self._check_names(node, ordered)
         return ordered, key
 

@@ -50,6 +50,7 @@ from flinkray.tables.plans.nodes import Insert, row_type
 from flinkray.tables.plans.rules.order import optimized
 from flinkray.tables.plans.tables import TablePath
 from flinkray.tables.syntax import statements as syntax
+from flinkray.tables.syntax.names import Name, Path
 from flinkray.tables.syntax.nodes import Node
 from flinkray.tables.syntax.parsing.parser import parse_script, parse_statement
 from flinkray.tables.types.logical import BIGINT
@@ -259,11 +260,14 @@ class StatementEnvironment:
         """CREATE TABLE AS: the table stays only where the job could be started."""
         assert node.query is not None
         found = Changes(self.catalog, sql, self._load_function)
+        _, queried = Binder(self.catalog, sql).table(node)
+        assert queried is not None
         before = self.catalog.find(self.catalog.path(node.table.texts))
         table = found.table(node)
         if table is None:
             return self._result(OK)
-        insert = syntax.Insert(node.table, node.query, span=node.span)
+        columns = tuple(Path((Name(name),), span=node.query.span) for name in queried.row_type.names)
+        insert = syntax.Insert(node.table, node.query, columns=columns, span=node.span)
         try:
             return self._insert([insert], sql)
         except Exception:
@@ -372,7 +376,8 @@ class StatementEnvironment:
         program = self._program([], statements)
         parts.append("== Optimized Plan ==")
         for plan in plans:
-            before = not isinstance(plan, Insert) or program.needs_before(plan) if _CHANGES in details else None
+            has_modes = _CHANGES in details and not program.is_batch  # in batch mode rows are final, as in Flink
+            before = not isinstance(plan, Insert) or program.needs_before(plan) if has_modes else None
             parts.append(explain(optimized(program.read(plan)), before))
         transformations: list[Transformation] = []
         if _GRAPH in details:

@@ -185,6 +185,19 @@ def test_a_table_as_a_query_has_its_columns_without_time_attributes(shop: Catalo
     assert turned.row_type.names == ("ts", "id")
 
 
+def test_a_table_as_a_query_has_more_columns_before_those_of_the_query_which_may_get_other_types(shop: Catalog) -> None:
+    made = "CREATE TABLE t (z INT, y AS id + 1, id DECIMAL(20, 0), m INT METADATA VIRTUAL) AS SELECT ts, id FROM orders"
+    assert described(table(shop, made).row_type) == [
+        ["z", "INT"],
+        ["y", "DECIMAL(21, 0)"],
+        ["m", "INT"],
+        ["ts", "TIMESTAMP(3)"],
+        ["id", "DECIMAL(20, 0)"],
+    ]
+    with pytest.raises(SqlValidationError, match="there are several columns 'id'"):
+        table(shop, "CREATE TABLE t (id AS 3) AS SELECT id FROM orders")
+
+
 def test_a_view_is_bound_where_it_is_read_and_shows_its_own_text_when_wrong() -> None:
     catalog = Catalog()
     execute_ddl(catalog, "CREATE TABLE t (a INT, b INT)")
