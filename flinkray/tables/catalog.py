@@ -19,6 +19,10 @@ UNREGISTERED = "*unregistered*"
 """What the names of tables begin with that only Python has."""
 
 
+Partition = tuple[tuple[str, str], ...]
+"""The values of a table's partition columns, in the order of these."""
+
+
 class ObjectPath(NamedTuple):
     """Database and name of a table or function."""
 
@@ -140,6 +144,7 @@ class Catalog:
         self._tables: dict[TablePath, Table | View] = {}
         self._temporary: dict[TablePath, Table | View] = {}
         self._functions: dict[str, UserFunction] = {}
+        self._partitions: dict[TablePath, set[Partition]] = {}
         self.add_catalog(CatalogDescription(name, (("type", "generic_in_memory"),), default_database=database))
 
     def path(self, names: tuple[str, ...]) -> TablePath:
@@ -306,6 +311,11 @@ class Catalog:
             raise InvalidProgramError(f"no table {'.'.join(names)!r}{self._nearest(path)}")
         return found
 
+    def partitions(self, path: TablePath) -> set[Partition]:
+        """The partitions that statements have added to a table, to be changed; what its connector finds counts where
+        it is read."""
+        return self._partitions.setdefault(path, set())
+
     def missing(self, path: TablePath, name: str, kind: str) -> str:
         """What is to be said where there is no table, or no view, of a path."""
         found = self.find(path)
@@ -320,7 +330,10 @@ class Catalog:
 
     def remove(self, path: TablePath, *, temporary: bool = False) -> bool:
         """Forget a table or view; says whether there was one."""
-        return (self._temporary if temporary else self._tables).pop(path, None) is not None
+        was_there = (self._temporary if temporary else self._tables).pop(path, None) is not None
+        if self.find(path) is None:
+            self._partitions.pop(path, None)
+        return was_there
 
     def tables(self) -> tuple[Table | View, ...]:
         """All tables and views, by path; of those with one path the temporary one."""

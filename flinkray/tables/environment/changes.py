@@ -12,7 +12,7 @@ from flinkray.errors import InvalidProgramError, SqlUnsupportedError, SqlValidat
 from flinkray.tables.binding.binder import Binder
 from flinkray.tables.catalog import DEFAULT_DATABASE, Catalog, CatalogDescription, Database, UserFunction, View
 from flinkray.tables.environment.answers import OK, Answer
-from flinkray.tables.environment.schema_changes import altered
+from flinkray.tables.environment.schema_changes import altered, partition_name, partition_of
 from flinkray.tables.plans.tables import Table
 from flinkray.tables.syntax import statements as syntax
 from flinkray.tables.syntax.nodes import Node
@@ -74,6 +74,7 @@ class Changes:
         if node.replaces == "REPLACE" and self.catalog.find(table.path) is None:
             self.fail(node.table, f"there is no table {table.path[2]!r} to replace: CREATE OR REPLACE TABLE")
         self._try(node.table, lambda: self.catalog.add(table, replaces=replaces, temporary=node.temporary))
+        self.catalog.partitions(table.path).clear()
         return table
 
     @change.register
@@ -95,6 +96,8 @@ class Changes:
             self.fail(node.table, self.catalog.missing(path, ".".join(node.table.texts), "TABLE"))
         if isinstance(node.change, syntax.Rename):
             return self._rename(found, node.change)
+        if isinstance(node.change, syntax.ChangePartitions):
+            return self._change_partitions(found, node.change)
         temporary = self.catalog.is_temporary(found.path)
         table = altered(found, node, self.catalog, self.sql)
         return self._try(node, lambda: self.catalog.add(table, replaces=True, temporary=temporary))
@@ -103,7 +106,21 @@ class Changes:
         path = self._path(change.new.texts, change.new)
         temporary = self.catalog.is_temporary(found.path)
         self._try(change.new, lambda: self.catalog.add(replace(found, path=path), temporary=temporary))
+        self.catalog.partitions(path).update(self.catalog.partitions(found.path))
         self.catalog.remove(found.path, temporary=temporary)
+        return OK
+
+    def _change_partitions(self, table: Table, change: syntax.ChangePartitions) -> Answer:
+        if any(change.options):
+            self.refuse(change, "partitions have no options here: leave WITH out")
+        known, adds = self.catalog.partitions(table.path), change.verb == "ADD"
+        for values in change.partitions:
+            partition = partition_of(table, values, self.sql)
+            if len(partition) < len(table.partitioned_by):
+                self.fail(change, f"a partition has a value of each of {', '.join(table.partitioned_by)}")
+            if (partition in known) == adds and not change.if_exists:
+                self.fail(change, f"there is {'a' if adds else 'no'} partition {partition_name(partition)!r}")
+            (known.add if adds else known.discard)(partition)
         return OK
 
     def _path(self, names: tuple[str, ...], node: Node) -> tuple[str, str, str]:
@@ -234,6 +251,9 @@ class Changes:
             self.refuse(node, f"there are no {node.kind.lower()}s here")
         if not was_there and not node.if_exists:
             if node.kind in ("TABLE", "VIEW"):
+                found = self.catalog.find(path)
+                if node.temporary and isinstance(found, View if node.kind == "VIEW" else Table):
+                    self.fail(node.path, f"{name!r} is not temporary: DROP {node.kind}")
                 self.fail(node.path, self.catalog.missing(path, name, node.kind))
             self.fail(node.path, f"there is no {node.kind.lower()} {name!r}")
         return OK

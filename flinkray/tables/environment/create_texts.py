@@ -54,7 +54,8 @@ def create_catalog_text(catalog: CatalogDescription) -> str:
 def _head(kind: str, path: Sequence[str], temporary: bool, lines: Sequence[str]) -> str:
     what = f"{'TEMPORARY ' if temporary else ''}{kind}"
     inside = ",\n  ".join(lines)
-    return f"CREATE {what} {'.'.join(map(quoted, path))} (\n  {inside}\n)"
+    columns = f" (\n  {inside}\n)" if lines else ""
+    return f"CREATE {what} {'.'.join(map(quoted, path))}{columns}"
 
 
 def _names(names: Sequence[str]) -> str:

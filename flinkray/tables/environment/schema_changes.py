@@ -1,4 +1,4 @@
-"""ALTER TABLE: the table that a changed CREATE TABLE of it would make."""
+"""ALTER TABLE: the table that a changed CREATE TABLE of it would make, and partitions that statements name."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from msgspec.structs import replace
 
 from flinkray.errors import SqlUnsupportedError, SqlValidationError, did_you_mean
 from flinkray.tables.binding.binder import Binder
-from flinkray.tables.catalog import Catalog
+from flinkray.tables.catalog import Catalog, Partition
 from flinkray.tables.environment.create_texts import create_table_text
 from flinkray.tables.plans.tables import Table
 from flinkray.tables.syntax import statements as syntax
-from flinkray.tables.syntax.expressions import Reference
+from flinkray.tables.syntax.expressions import Number, Reference, Text
 from flinkray.tables.syntax.names import Path
 from flinkray.tables.syntax.nodes import Node
 from flinkray.tables.syntax.parsing.parser import parse_statement
@@ -154,3 +154,31 @@ def _reads(node: Any, column: str) -> bool:
     if isinstance(node, Reference):
         return column in node.path.texts
     return isinstance(node, Node) and any(_reads(getattr(node, name), column) for name in node.__struct_fields__)
+
+
+# -- partitions
+
+
+def partition_of(table: Table, values: tuple[syntax.PartitionValue, ...], sql: str) -> Partition:
+    """What `PARTITION (name = value, ...)` says of the partition columns of a table, in their order.
+
+    Raises:
+        SqlValidationError: a column is none of these, or a value is no constant.
+    """
+    found = {}
+    for each in values:
+        name, value = each.column.text, each.value
+        if name not in table.partitioned_by:
+            known = ", ".join(table.partitioned_by) or "none"
+            message = f"{table.path[2]!r} has no partitions by {name!r}; it has them by: {known}"
+            raise SqlValidationError(message, sql, each.span.start, each.span.end)
+        if not isinstance(value, Number | Text):
+            message = "the value of a partition is a number, or a text in single quotes"
+            raise SqlValidationError(message, sql, each.span.start, each.span.end)
+        found[name] = value.text if isinstance(value, Number) else value.value
+    return tuple((name, found[name]) for name in table.partitioned_by if name in found)
+
+
+def partition_name(partition: Partition) -> str:
+    """`day=2024-05-01/hour=3`."""
+    return "/".join(f"{name}={value}" for name, value in partition)

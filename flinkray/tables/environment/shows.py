@@ -17,6 +17,7 @@ from flinkray.tables.environment.create_texts import (
     create_view_text,
     metadata_text,
 )
+from flinkray.tables.environment.schema_changes import partition_name, partition_of
 from flinkray.tables.functions.registry import FUNCTIONS
 from flinkray.tables.plans.tables import ColumnKind, Table, TableColumn
 from flinkray.tables.syntax import statements as syntax
@@ -68,6 +69,7 @@ class Shows:
             "PROCEDURES": lambda _: listed("procedure name", []),
             "JARS": lambda _: listed("jars", []),
             "COLUMNS": self._columns,
+            "PARTITIONS": self._partitions,
             "CREATE TABLE": self._create,
             "CREATE VIEW": self._create,
             "CREATE CATALOG": self._create_catalog,
@@ -125,6 +127,16 @@ class Shows:
     def _columns(self, node: syntax.Show) -> Answer:
         assert node.path is not None
         return self._described(self._table(node.path))
+
+    def _partitions(self, node: syntax.Show) -> Answer:
+        assert node.path is not None
+        table = self._table(node.path)
+        if isinstance(table, View) or not table.partitioned_by:
+            message = f"{table.path[2]!r} has no partitions"
+            raise SqlValidationError(message, self.sql, node.path.span.start, node.path.span.end)
+        wanted = set(partition_of(table, node.partition, self.sql))
+        found = [each for each in self.catalog.partitions(table.path) if wanted <= set(each)]
+        return listed("partition name", map(partition_name, found))
 
     def _described(self, table: Table | View) -> Answer:
         if isinstance(table, View):

@@ -135,6 +135,44 @@ def test_with_recursive_is_there_for_queries_that_do_not_read_themselves(tables:
         tables.execute_sql("WITH RECURSIVE r (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r) SELECT * FROM r")
 
 
+def test_partitions_are_added_dropped_and_shown(tables: TableEnvironment) -> None:
+    done(
+        tables,
+        "CREATE TABLE t (a INT, b STRING, c INT) PARTITIONED BY (b, c) WITH ('connector'='print')",
+        "ALTER TABLE t ADD PARTITION (c = 1, b = 'x')",
+        "ALTER TABLE t ADD IF NOT EXISTS PARTITION (b = 'x', c = 1) PARTITION (b = 'y', c = 2)",
+        "ALTER TABLE t RENAME TO u",
+    )
+    assert names(tables, "SHOW PARTITIONS u") == ["b=x/c=1", "b=y/c=2"]
+    assert names(tables, "SHOW PARTITIONS u PARTITION (c = 2)") == ["b=y/c=2"]
+    for change, words in {
+        "ADD PARTITION (b = 'x', c = 1)": "there is a partition 'b=x/c=1'",
+        "ADD PARTITION (b = 'x')": "a partition has a value of each of b, c",
+        "DROP PARTITION (b = 'z', c = 1)": "there is no partition 'b=z/c=1'",
+        "ADD PARTITION (a = 1)": "'u' has no partitions by 'a'; it has them by: b, c",
+    }.items():
+        with pytest.raises(SqlValidationError, match=re.escape(words)):
+            tables.execute_sql(f"ALTER TABLE u {change}")
+    done(tables, "ALTER TABLE u DROP IF EXISTS PARTITION (b = 'x', c = 1), PARTITION (b = 'z', c = 1)")
+    assert names(tables, "SHOW PARTITIONS u") == ["b=y/c=2"]
+    done(tables, "DROP TABLE u", "CREATE TABLE u (b INT) PARTITIONED BY (b) WITH ('connector'='print')")
+    assert names(tables, "SHOW PARTITIONS u") == []
+    with pytest.raises(SqlValidationError, match="'g' has no partitions"):
+        tables.execute_sql("SHOW PARTITIONS g")
+
+
+def test_a_table_may_lose_all_columns_and_get_others(tables: TableEnvironment) -> None:
+    done(tables, "ALTER TABLE g DROP (id, name, p)", "ALTER TABLE g SET ('a' = 'b')", "ALTER TABLE g ADD x INT")
+    assert names(tables, "SHOW COLUMNS FROM g") == ["x"]
+
+
+def test_in_batch_mode_no_plan_has_changes(tables: TableEnvironment) -> None:
+    (streaming,) = names(tables, "EXPLAIN CHANGELOG_MODE SELECT COUNT(*) FROM g")
+    done(tables, "SET 'execution.runtime-mode' = 'batch'")
+    (batch,) = names(tables, "EXPLAIN CHANGELOG_MODE SELECT COUNT(*) FROM g")
+    assert ("changelogMode" in streaming, "changelogMode" in batch) == (True, False)
+
+
 def test_comments_are_kept_and_given_as_in_flink(tables: TableEnvironment) -> None:
     done(tables, "ALTER TABLE orders MODIFY id DECIMAL(20, 0) NOT NULL", "CREATE TABLE o COMMENT 'x' LIKE orders")
     assert next(row[6] for row in tables.execute_sql("DESCRIBE orders").collect()) == "the id"
@@ -188,6 +226,7 @@ def test_names_are_of_the_current_catalog_and_database(tables: TableEnvironment)
         ("DROP TABLE orderz", "orderz", "there is no table 'orderz'; did you mean 'orders'?"),
         ("DROP VIEW orders", "orders", "'orders' is a table, no view: write TABLE"),
         ("CREATE TABLE g (a INT)", "g", "there is a table 'g' already"),
+        ("DROP TEMPORARY TABLE orders", "orders", "'orders' is not temporary: DROP TABLE"),
         ("DESCRIBE orderz", "orderz", "no table 'orderz'; did you mean 'orders'"),
         ("SHOW CREATE VIEW orders", "orders", "is a table: SHOW CREATE TABLE"),
         ("USE nosuch", "nosuch", "no database 'nosuch'"),
