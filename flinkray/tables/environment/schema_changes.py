@@ -29,6 +29,9 @@ def altered(table: Table, node: syntax.AlterTable, catalog: Catalog, sql: str) -
     if isinstance(change, syntax.SetOptions):
         return replace(table, options=tuple((dict(table.options) | dict(change.options)).items()))
     if isinstance(change, syntax.ResetOptions):
+        if "connector" in change.keys:
+            message = "a table keeps its connector: SET another one"
+            raise SqlValidationError(message, sql, change.span.start, change.span.end)
         return replace(table, options=tuple((key, value) for key, value in table.options if key not in change.keys))
     if isinstance(change, syntax.SetComment):
         return replace(table, comment=change.comment)
@@ -89,6 +92,9 @@ class _Schema:
             columns.insert(at, column)
         if change.verb == "ADD" and ((change.keys and self.created.keys) or (change.watermarks and self._watermarks)):
             self._fail(change, "the table has one already: MODIFY it")
+        lacks = (change.keys and not self.created.keys) or (change.watermarks and not self._watermarks)
+        if change.verb == "MODIFY" and lacks:
+            self._fail(change, "the table has none yet: ADD it")
         keys, watermarks = change.keys or self.created.keys, change.watermarks or self._watermarks
         return replace(self.created, columns=tuple(columns), keys=keys, watermarks=watermarks)
 
@@ -102,8 +108,12 @@ class _Schema:
 
     def _without(self, change: syntax.DropFromSchema) -> syntax.CreateTable:
         if change.what in ("PRIMARY KEY", "CONSTRAINT"):
+            if not self.created.keys:
+                self._fail(change, "the table has no PRIMARY KEY")
             return replace(self.created, keys=())
         if change.what == "WATERMARK":
+            if not self._watermarks:
+                self._fail(change, "the table has no WATERMARK")
             return replace(self.created, watermarks=())
         dropped = [each.texts[0] for each in change.names]
         for each in change.names:

@@ -27,7 +27,7 @@ from flinkray.execution import JobClient
 from flinkray.tables.api.user_functions import UserDefinedFunctionWrapper, udf
 from flinkray.tables.api.words import word
 from flinkray.tables.binding.binder import Binder
-from flinkray.tables.catalog import Catalog, UserFunction
+from flinkray.tables.catalog import Catalog, UserFunction, View
 from flinkray.tables.compiled.contents import PlanContent, from_text
 from flinkray.tables.compiled.references import FilePlanReference, PlanReference
 from flinkray.tables.environment.answers import OK, Answer, PrintStyle, ResultKind, tabled, text
@@ -48,7 +48,7 @@ from flinkray.tables.plans.explain import explain
 from flinkray.tables.plans.expressions import Plan
 from flinkray.tables.plans.nodes import Insert, row_type
 from flinkray.tables.plans.rules.order import optimized
-from flinkray.tables.plans.tables import TablePath
+from flinkray.tables.plans.tables import Table, TablePath
 from flinkray.tables.syntax import statements as syntax
 from flinkray.tables.syntax.names import Name, Path
 from flinkray.tables.syntax.nodes import Node
@@ -258,23 +258,31 @@ class StatementEnvironment:
 
     def _create_as(self, node: syntax.CreateTable, sql: str) -> TableResult:
         """CREATE TABLE AS: the table stays only where the job could be started."""
-        assert node.query is not None
-        found = Changes(self.catalog, sql, self._load_function)
-        _, queried = Binder(self.catalog, sql).table(node)
-        assert queried is not None
         before = self.catalog.find(self.catalog.path(node.table.texts))
-        table = found.table(node)
-        if table is None:
+        insert = self._created_for(node, sql)
+        if insert is None:
             return self._result(OK)
-        columns = tuple(Path((Name(name),), span=node.query.span) for name in queried.row_type.names)
-        insert = syntax.Insert(node.table, node.query, columns=columns, span=node.span)
         try:
             return self._insert([insert], sql)
         except Exception:
-            self.catalog.remove(table.path, temporary=node.temporary)
-            if before is not None and node.replaces:
-                self.catalog.add(before, temporary=node.temporary)
+            self._uncreate(node, before)
             raise
+
+    def _created_for(self, node: syntax.CreateTable, sql: str) -> syntax.Insert | None:
+        """Creates the table of CREATE TABLE AS, and gives what fills it; None: it is there and stays."""
+        _, queried = Binder(self.catalog, sql).table(node)
+        if Changes(self.catalog, sql, self._load_function).table(node) is None:
+            return None
+        assert node.query is not None
+        assert queried is not None
+        columns = tuple(Path((Name(name),), span=node.query.span) for name in queried.row_type.names)
+        return syntax.Insert(node.table, node.query, columns=columns, span=node.span)
+
+    def _uncreate(self, node: syntax.CreateTable, before: Table | View | None) -> None:
+        """Makes the catalog what it was before."""
+        self.catalog.remove(self.catalog.path(node.table.texts), temporary=node.temporary)
+        if before is not None and node.replaces:
+            self.catalog.add(before, temporary=node.temporary)
 
     # -- compiled plans
 
@@ -367,8 +375,19 @@ class StatementEnvironment:
         binder, planned = Binder(self.catalog, sql), node.statement
         if isinstance(planned, syntax.QueryStatement):
             return self._explain([binder.query(planned)], [planned], sql, node.details)
+        if isinstance(planned, syntax.CreateTable):
+            return self._explained_table(planned, sql, node.details)
         inserts = planned.inserts if isinstance(planned, syntax.StatementSet) else (planned,)
         return self._explain([binder.insert(each) for each in inserts], inserts, sql, node.details)
+
+    def _explained_table(self, node: syntax.CreateTable, sql: str, details: Sequence[str]) -> str:
+        before = self.catalog.find(self.catalog.path(node.table.texts))
+        insert = self._created_for(replace(node, if_not_exists=False), sql)
+        assert insert is not None
+        try:
+            return self._explain([Binder(self.catalog, sql).insert(insert)], [insert], sql, details)
+        finally:
+            self._uncreate(node, before)
 
     def _explain(self, plans: Sequence[Plan], nodes: Sequence[Node], sql: str, details: Sequence[str] = ()) -> str:
         parts = ["== Logical Plan ==", *map(explain, plans)]

@@ -76,7 +76,8 @@ class StatementSet(Statement, frozen=True):
 class Explain(Statement, frozen=True):
     """`EXPLAIN [details | PLAN FOR] statement`."""
 
-    statement: QueryStatement | Insert | StatementSet
+    statement: QueryStatement | Insert | StatementSet | CreateTable
+    """Of CREATE TABLE there is only AS."""
     details: tuple[str, ...] = ()
 
 

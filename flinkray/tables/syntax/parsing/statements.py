@@ -14,6 +14,7 @@ from flinkray.tables.syntax.statements import (
     CallProcedure,
     ChangeJars,
     CompilePlan,
+    CreateTable,
     Delete,
     Describe,
     ExecutePlan,
@@ -209,7 +210,11 @@ class StatementParser(CatalogParser):
         details: tuple[str, ...] = ()
         if not self.accept("PLAN", "FOR") and self.token.key in _DETAILS:
             details = self.separated(lambda: self.expect_any(*_DETAILS))
-        planned = self._planned()
+        planned: Statement = self.create() if self.at("CREATE") or self.at("REPLACE") else self._planned()
+        if not isinstance(planned, QueryStatement | Insert | StatementSet) and not (
+            isinstance(planned, CreateTable) and planned.query is not None
+        ):
+            self.fail("EXPLAIN is of queries, INSERT, statement sets and CREATE TABLE AS", self.ahead(-1))
         return Explain(planned, details, span=self.since(mark))
 
     # -- looking

@@ -126,7 +126,7 @@ def _statement_set_text(statement: StatementSet) -> str:
     return f"STATEMENT SET BEGIN\n{inserts}END"
 
 
-def _planned_text(statement: QueryStatement | Insert | StatementSet) -> str:
+def _planned_text(statement: Statement) -> str:
     return _statement_set_text(statement) if isinstance(statement, StatementSet) else statement_text(statement)
 
 

@@ -166,6 +166,15 @@ def test_a_table_may_lose_all_columns_and_get_others(tables: TableEnvironment) -
     assert names(tables, "SHOW COLUMNS FROM g") == ["x"]
 
 
+@pytest.mark.parametrize("create", ["CREATE TABLE", "CREATE OR REPLACE TABLE", "REPLACE TABLE"])
+def test_explain_of_a_table_as_a_query_leaves_the_catalog_as_it_is(tables: TableEnvironment, create: str) -> None:
+    made = "orders" if "REPLACE" in create else "made"
+    before = tables.catalog.tables()
+    (plan,) = names(tables, f"EXPLAIN {create} {made} WITH ('connector'='print') AS SELECT name, id FROM g")
+    assert f"Insert(default_catalog.default_database.{made})\n+- Project(name, id)" in plan
+    assert tables.catalog.tables() == before
+
+
 def test_in_batch_mode_no_plan_has_changes(tables: TableEnvironment) -> None:
     (streaming,) = names(tables, "EXPLAIN CHANGELOG_MODE SELECT COUNT(*) FROM g")
     done(tables, "SET 'execution.runtime-mode' = 'batch'")
@@ -226,6 +235,11 @@ def test_names_are_of_the_current_catalog_and_database(tables: TableEnvironment)
         ("DROP TABLE orderz", "orderz", "there is no table 'orderz'; did you mean 'orders'?"),
         ("DROP VIEW orders", "orders", "'orders' is a table, no view: write TABLE"),
         ("CREATE TABLE g (a INT)", "g", "there is a table 'g' already"),
+        ("ALTER TABLE g RESET ('connector')", "RESET ('connector')", "a table keeps its connector"),
+        ("ALTER TABLE g DROP PRIMARY KEY", "DROP PRIMARY KEY", "the table has no PRIMARY KEY"),
+        ("ALTER TABLE g DROP WATERMARK", "DROP WATERMARK", "the table has no WATERMARK"),
+        ("ALTER TABLE g MODIFY WATERMARK FOR p AS p", "MODIFY WATERMARK FOR p AS p", "the table has none yet: ADD it"),
+        ("EXPLAIN CREATE TABLE m (a INT)", ")", "EXPLAIN is of queries, INSERT, statement sets and CREATE TABLE AS"),
         ("DROP TEMPORARY TABLE orders", "orders", "'orders' is not temporary: DROP TABLE"),
         ("DESCRIBE orderz", "orderz", "no table 'orderz'; did you mean 'orders'"),
         ("SHOW CREATE VIEW orders", "orders", "is a table: SHOW CREATE TABLE"),
