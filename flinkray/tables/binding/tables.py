@@ -58,6 +58,8 @@ class TableBinder:
         """The columns, and which of them are the key: these are not null, also to what is computed of them."""
         columns = [] if base is None else list(base.columns)
         for column in node.columns:
+            if isinstance(column, syntax.PlainColumn) and query is None:
+                self.context.fail(column.name, f"column {column.name.text!r} has no type, which only AS gives it")
             if isinstance(column, syntax.ComputedColumn | syntax.PlainColumn):
                 continue
             columns.append(self._stored(column))

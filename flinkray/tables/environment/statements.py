@@ -27,7 +27,7 @@ from flinkray.execution import JobClient
 from flinkray.tables.api.user_functions import UserDefinedFunctionWrapper, udf
 from flinkray.tables.api.words import word
 from flinkray.tables.binding.binder import Binder
-from flinkray.tables.catalog import Catalog, UserFunction, View
+from flinkray.tables.catalog import Catalog, Partition, UserFunction, View
 from flinkray.tables.compiled.contents import PlanContent, from_text
 from flinkray.tables.compiled.references import FilePlanReference, PlanReference
 from flinkray.tables.environment.answers import OK, Answer, PrintStyle, ResultKind, tabled, text
@@ -258,15 +258,20 @@ class StatementEnvironment:
 
     def _create_as(self, node: syntax.CreateTable, sql: str) -> TableResult:
         """CREATE TABLE AS: the table stays only where the job could be started."""
-        before = self.catalog.find(self.catalog.path(node.table.texts))
+        before = self._known(node)
         insert = self._created_for(node, sql)
         if insert is None:
             return self._result(OK)
         try:
             return self._insert([insert], sql)
         except Exception:
-            self._uncreate(node, before)
+            self._uncreate(node, *before)
             raise
+
+    def _known(self, node: syntax.CreateTable) -> tuple[Table | View | None, set[Partition]]:
+        """What the catalog has under the name of a table that is created."""
+        path = self.catalog.path(node.table.texts)
+        return self.catalog.find(path), set(self.catalog.partitions(path))
 
     def _created_for(self, node: syntax.CreateTable, sql: str) -> syntax.Insert | None:
         """Creates the table of CREATE TABLE AS, and gives what fills it; None: it is there and stays."""
@@ -278,11 +283,13 @@ class StatementEnvironment:
         columns = tuple(Path((Name(name),), span=node.query.span) for name in queried.row_type.names)
         return syntax.Insert(node.table, node.query, columns=columns, span=node.span)
 
-    def _uncreate(self, node: syntax.CreateTable, before: Table | View | None) -> None:
+    def _uncreate(self, node: syntax.CreateTable, before: Table | View | None, partitions: set[Partition]) -> None:
         """Makes the catalog what it was before."""
-        self.catalog.remove(self.catalog.path(node.table.texts), temporary=node.temporary)
+        path = self.catalog.path(node.table.texts)
+        self.catalog.remove(path, temporary=node.temporary)
         if before is not None and node.replaces:
             self.catalog.add(before, temporary=node.temporary)
+        self.catalog.partitions(path).update(partitions)
 
     # -- compiled plans
 
@@ -381,13 +388,13 @@ class StatementEnvironment:
         return self._explain([binder.insert(each) for each in inserts], inserts, sql, node.details)
 
     def _explained_table(self, node: syntax.CreateTable, sql: str, details: Sequence[str]) -> str:
-        before = self.catalog.find(self.catalog.path(node.table.texts))
+        before = self._known(node)
         insert = self._created_for(replace(node, if_not_exists=False), sql)
         assert insert is not None
         try:
             return self._explain([Binder(self.catalog, sql).insert(insert)], [insert], sql, details)
         finally:
-            self._uncreate(node, before)
+            self._uncreate(node, *before)
 
     def _explain(self, plans: Sequence[Plan], nodes: Sequence[Node], sql: str, details: Sequence[str] = ()) -> str:
         parts = ["== Logical Plan ==", *map(explain, plans)]

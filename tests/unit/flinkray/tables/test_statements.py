@@ -169,10 +169,12 @@ def test_a_table_may_lose_all_columns_and_get_others(tables: TableEnvironment) -
 @pytest.mark.parametrize("create", ["CREATE TABLE", "CREATE OR REPLACE TABLE", "REPLACE TABLE"])
 def test_explain_of_a_table_as_a_query_leaves_the_catalog_as_it_is(tables: TableEnvironment, create: str) -> None:
     made = "orders" if "REPLACE" in create else "made"
+    done(tables, "ALTER TABLE orders ADD PARTITION (item = 'x')")
     before = tables.catalog.tables()
     (plan,) = names(tables, f"EXPLAIN {create} {made} WITH ('connector'='print') AS SELECT name, id FROM g")
     assert f"Insert(default_catalog.default_database.{made})\n+- Project(name, id)" in plan
     assert tables.catalog.tables() == before
+    assert names(tables, "SHOW PARTITIONS orders") == ["item=x"]
 
 
 def test_in_batch_mode_no_plan_has_changes(tables: TableEnvironment) -> None:
@@ -235,6 +237,7 @@ def test_names_are_of_the_current_catalog_and_database(tables: TableEnvironment)
         ("DROP TABLE orderz", "orderz", "there is no table 'orderz'; did you mean 'orders'?"),
         ("DROP VIEW orders", "orders", "'orders' is a table, no view: write TABLE"),
         ("CREATE TABLE g (a INT)", "g", "there is a table 'g' already"),
+        ("CREATE TABLE m (a, b) WITH ('connector'='print')", "a", "column 'a' has no type"),
         ("ALTER TABLE g RESET ('connector')", "RESET ('connector')", "a table keeps its connector"),
         ("ALTER TABLE g DROP PRIMARY KEY", "DROP PRIMARY KEY", "the table has no PRIMARY KEY"),
         ("ALTER TABLE g DROP WATERMARK", "DROP WATERMARK", "the table has no WATERMARK"),
