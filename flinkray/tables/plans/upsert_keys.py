@@ -110,6 +110,10 @@ def _joined(plan: Join) -> UpsertKeys:
     width = len(plan.left.row_type.fields)
     moved = frozenset(frozenset(each + width for each in key) for key in right)
     keys = [one | other for one in left for other in moved]
+    if plan.kind == "FULL":
+        # A row without a partner whose key is NULL equals one of the other side that has neither.
+        types = [field.type for side in plan.inputs for field in side.row_type.fields]
+        keys = [key for key in keys if any(not types[each].nullable for each in key)]
     if plan.kind in ("INNER", "LEFT") and is_unique_in(plan, 1):
         keys += left
     if plan.kind in ("INNER", "RIGHT") and is_unique_in(plan, 0):

@@ -97,6 +97,9 @@ def test_what_updates_replace_is_asked_for_where_it_is_needed(sql: str, needs: t
         ("SELECT c.id, t.id FROM t JOIN c ON t.id = c.id", []),
         ("SELECT c.id, d.id FROM c JOIN c AS d ON c.n = d.n", [{0, 1}]),
         ("SELECT c.id, d.name FROM c LEFT JOIN c AS d ON c.n = d.id", [{0}]),
+        ("SELECT c.id, d.id FROM c FULL JOIN c AS d ON c.n = d.n", [{0, 1}]),
+        # Without a partner NULL of either side is NULL, NULL.
+        ("SELECT l.n, r.n FROM (SELECT DISTINCT n FROM t) l FULL JOIN (SELECT DISTINCT n FROM c) r ON l.n = r.n", []),
         ("SELECT id FROM c WHERE name IN (SELECT name FROM t)", [{0}]),
         ("SELECT * FROM c UNION ALL SELECT * FROM c", []),
         (
