@@ -40,7 +40,7 @@ from flinkray.tables.syntax import queries as syntax
 from flinkray.tables.syntax.expressions import Expression, Query
 from flinkray.tables.syntax.names import Name, Path
 from flinkray.tables.syntax.nodes import Node, without_places
-from flinkray.tables.types.logical import BIGINT, CollectionType, LogicalType, MapType, RowType, is_rowtime
+from flinkray.tables.types.logical import INT, CollectionType, LogicalType, MapType, RowType, is_rowtime
 from flinkray.types.records import Millis
 
 ViewBinder = Callable[[View], Plan]
@@ -181,7 +181,7 @@ class RelationBinder:
         else:
             self.context.fail(node.expressions[0], f"UNNEST takes an array, a multiset or a map, and this is {kind}")
         if node.with_ordinality:
-            columns = row_type([*columns.names, "ORDINALITY"], [*columns.types, BIGINT.not_null()])
+            columns = row_type([*columns.names, "ORDINALITY"], [*columns.types, INT.not_null()])
         return Unnest(left, collection, columns, is_outer, node.with_ordinality)
 
     def _function(

@@ -192,6 +192,12 @@ SELECT id, SUM(amount), AVG(amount), MIN(amount), MAX(amount), COUNT(amount) FRO
 -- group_missing
 SELECT id, amount FROM orders GROUP BY id;
 
+-- unnest_ordinality
+SELECT id, tag, place FROM orders CROSS JOIN UNNEST(tags) WITH ORDINALITY AS u (tag, place);
+
+-- unnest_ordinality_left
+SELECT id, tag, place FROM orders LEFT JOIN UNNEST(tags) WITH ORDINALITY AS u (tag, place) ON TRUE;
+
 -- unknown
 SELECT prise FROM orders;
 
