@@ -46,7 +46,7 @@ KERNELS: dict[str, Kernel] = {
 Columns = Sequence[pa.Array] | Mapping[int, pa.Array]
 """The columns of the input by their numbers: all, or those that are read."""
 _PLAIN_NUMBERS = INTEGERS | APPROXIMATE
-_MAKE_JSON = ("JSON_OBJECT", "JSON_ARRAY")
+_MAKE_JSON = ("JSON", "JSON_OBJECT", "JSON_ARRAY")
 _UNFAILING = frozenset(
     {*LOGIC_KERNELS, *PATTERN_KERNELS, *TEXT_KERNELS, *COLLECTION_KERNELS, "+", "-", "*", "TRY_CAST", "EXTRACT"}
 ) - {

@@ -76,7 +76,7 @@ def _dumps(value: Any) -> str:
     if isinstance(value, list):
         return f"[{','.join(map(_dumps, value))}]"
     if isinstance(value, decimal.Decimal):
-        return str(value)
+        return str(value or abs(value))  # zero has no sign
     return json.dumps(value, ensure_ascii=False)
 
 
@@ -84,7 +84,7 @@ def _read(text: str, path: str) -> Any:
     """What the path finds; without `lax` it has to find something that is not null, in a text that is JSON.
 
     Raises:
-        _Unreadable: it does not, or is no path.
+        _Unreadable: it does not, or is no path, or the text is the JSON null.
     """
     try:
         read = json_path(path)
@@ -92,14 +92,14 @@ def _read(text: str, path: str) -> Any:
         raise _Unreadable(str(error)) from error
     try:
         value = _loads(text)
-        found = read.find(value, value)
+        found = None if value is None else read.find(value, value)
     except (_Unreadable, ValueError, RecursionError) as error:
         if not read.is_lax:
             raise _Unreadable(str(error)) from error
         return MISSING
     if found is not MISSING and found is not None:
         return found
-    if not read.is_lax:
+    if value is None or not read.is_lax:
         raise _Unreadable(f"the path {path!r} finds nothing in {text!r}")
     return MISSING
 
@@ -326,6 +326,14 @@ def _array(call: KernelCall, on_null: str, *elements: Datum) -> pa.Array:
     return _made(_members(call, elements, range(len(elements))), on_null, "[]")
 
 
+def _json(text: str) -> str | None:
+    """The JSON that a text is, for JSON_OBJECT and JSON_ARRAY."""
+    try:
+        return _dumps(_loads(text)) if text else None
+    except _Unreadable as error:
+        raise ValueError(f"{text!r} is no JSON: {error}") from error
+
+
 def _quote(text: str) -> str:
     return json.dumps(text).replace("/", "\\/")
 
@@ -346,6 +354,7 @@ JSON_KERNELS = {
     "JSON_STRING": with_call(_string),
     "JSON_OBJECT": with_call(_object, 0),
     "JSON_ARRAY": with_call(_array, 0),
+    "JSON": plain(lambda text: _by_distinct(text, _json, _TEXT)),
     "JSON_QUOTE": plain(lambda text: _by_distinct(text, _quote, _TEXT)),
     "JSON_UNQUOTE": plain(lambda text: _by_distinct(text, _unquote, _TEXT)),
     "IS JSON": plain(_is_json, 1),

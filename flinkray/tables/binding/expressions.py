@@ -319,6 +319,8 @@ class ExpressionBinder:
             return Call(user.result, user.name, arguments, user.is_deterministic)
         name = node.function.texts[-1].upper()
         known = FUNCTIONS.get(name)
+        if name == "JSON":
+            self.context.fail(node, "JSON stands among the values of JSON_OBJECT and JSON_ARRAY alone")
         if name in GROUPING_FUNCTIONS or (known is not None and known.kind is FunctionKind.AGGREGATE):
             return self.aggregate_call(node)
         if known is not None and known.kind is FunctionKind.RANKING:
@@ -331,20 +333,28 @@ class ExpressionBinder:
         """A call of a function that takes a row's values."""
         return call(node, name, self.arguments(node, name), self.context, self._returned(node))
 
+    def _json_value(self, node: syntax.Expression) -> BoundExpression:
+        """A value of JSON_OBJECT or JSON_ARRAY, where alone a call of JSON stands."""
+        if not isinstance(node, syntax.Call) or node.function.texts[-1].upper() != "JSON" or node.over is not None:
+            return self.bind(node)
+        is_users = self.context.catalog.function(node.function.texts) is not None
+        return self.bind(node) if is_users else self.scalar_call(node, "JSON")
+
     def _returned(self, node: syntax.Call) -> LogicalType | None:
         returning = next((each.type for each in node.clauses if each.type is not None), None)
         return None if returning is None else type_of(returning, self.context)
 
     def arguments(self, node: syntax.Call, name: str) -> list[BoundExpression]:
         """The arguments of a call, in the order in which the function takes them."""
+        bind = self._json_value if name in ("JSON_OBJECT", "JSON_ARRAY") else self.bind
         found: list[BoundExpression] = []
         for argument in node.arguments:
             if isinstance(argument, syntax.KeyValue):
-                found += [self.bind(argument.key), self.bind(argument.value)]
+                found += [self.bind(argument.key), bind(argument.value)]
             elif isinstance(argument, syntax.NamedArgument):
                 self.context.fail(argument, f"{name} takes its arguments by their order, not by names")
             elif not isinstance(argument, syntax.Star):
-                found.append(self.bind(argument))
+                found.append(bind(argument))
             elif name != "COUNT" or argument.path is not None:
                 self.context.fail(argument, f"* is an argument of COUNT alone, not of {name}")
         if name == "TRIM" and len(found) < 3:

@@ -91,6 +91,7 @@ JSON_FUNCTIONS = (
     Function("JSON_STRING", (ANYTHING,), always(STRING)),
     Function("JSON_OBJECT", (SYMBOL, TEXT, ANYTHING), _object, Nullability.NEVER, varying=_object_parameters),
     Function("JSON_ARRAY", (SYMBOL, ANYTHING), _made, Nullability.NEVER, varying=_array_parameters),
+    Function("JSON", (TEXT,), always(STRING), Nullability.ALWAYS),
     Function("JSON_QUOTE", (TEXT,), always(STRING)),
     Function("JSON_UNQUOTE", (TEXT,), always(STRING)),
     Function("IS JSON", (TEXT, SYMBOL), _is_json, Nullability.NEVER, optional=1),
