@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from flinkray.tables.functions.signatures import COMPARED, Parameter, ResultOf, TypedCall
+from flinkray.tables.functions.signatures import COMPARED, ORDERED, Parameter, ResultOf, TypedCall
 from flinkray.tables.types.common import common_type
 from flinkray.tables.types.logical import (
     BIGINT,
@@ -39,7 +39,7 @@ ANYTHING = Parameter("any value", EVERY)
 ALIKE = Parameter("a value of the same type", EVERY, common="alike")
 ORDERED_ALIKE = Parameter("a value of the same type that has an order", _ORDERED, common="alike")
 COMPARABLE = Parameter("a value of the same type", EVERY, common=COMPARED)
-ORDERED_COMPARABLE = Parameter("a value of the same type that has an order", _ORDERED, common=COMPARED)
+ORDERED_COMPARABLE = Parameter("a value of the same type that has an order", _ORDERED, common=ORDERED)
 ARRAY_ = Parameter("an array", frozenset({TypeRoot.ARRAY}))
 MAP_ = Parameter("a map", frozenset({TypeRoot.MAP}))
 TIMESTAMP_ = Parameter("a timestamp", TIMESTAMPS)

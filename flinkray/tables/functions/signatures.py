@@ -10,10 +10,12 @@ from msgspec import Struct
 
 from flinkray.tables.types.casts import can_cast
 from flinkray.tables.types.common import common_type
-from flinkray.tables.types.logical import DATETIMES, TEXTS, LogicalType, TypeRoot
+from flinkray.tables.types.logical import DATETIMES, NUMBERS, TEXTS, LogicalType, TypeRoot
 
 COMPARED = "compared"
 """The name for `common` of parameters that are compared: a time with texts, too."""
+ORDERED = "ordered"
+"""The same of those that are compared by their order: a number with texts, too, which Flink refuses of `=`."""
 
 
 class NoLiteral(enum.Enum):
@@ -161,8 +163,8 @@ def argument_types(parameters: Sequence[Parameter], arguments: Sequence[Argument
         members = [place for place, parameter in enumerate(parameters) if parameter.common == group]
         alike = [types[place] for place in members]
         common = common_type(alike)
-        if common is None and group == COMPARED:
-            common = _of_time(alike)
+        if common is None and group in (COMPARED, ORDERED):
+            common = _beside_texts(alike, DATETIMES if group == COMPARED else DATETIMES | NUMBERS)
         if common is None:
             named = ", ".join(str(types[place]) for place in members)
             return f"its arguments have no common type: {named}; CAST them to one"
@@ -171,12 +173,10 @@ def argument_types(parameters: Sequence[Parameter], arguments: Sequence[Argument
     return tuple(types)
 
 
-def _of_time(types: Sequence[LogicalType]) -> LogicalType | None:
-    """The type of a time that is compared with texts, which become such times; None: that is not what is compared."""
-    times = [one for one in types if one.root in DATETIMES]
-    if not times or any(one.root not in DATETIMES | TEXTS for one in types):
-        return None
-    return common_type(times)
+def _beside_texts(types: Sequence[LogicalType], roots: frozenset[TypeRoot]) -> LogicalType | None:
+    """The type of what is compared with texts, which become such; None if it is not one of `roots`."""
+    others = [one for one in types if one.root not in TEXTS]
+    return common_type(others) if others and all(one.root in roots for one in others) else None
 
 
 def _coerced(parameter: Parameter, given: LogicalType) -> LogicalType | None:

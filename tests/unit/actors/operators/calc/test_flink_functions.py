@@ -250,6 +250,11 @@ RULES: dict[str, list[tuple[str, str | None]]] = {
         ("PRINTF('%,x', 1)", None),
         ("PRINTF('%.2f', 5)", None),
     ],
+    "a text is a number where it is less or more than one": [
+        ("'10' > 9", "TRUE"),
+        ("2 BETWEEN '1' AND '10'", "TRUE"),
+        ("1.5E0 > '1'", "TRUE"),
+    ],
     "delimiters of maps are expressions as Java has them": [
         ("STR_TO_MAP('ab', '|')", "{a=NULL, b=NULL}"),
         ("STR_TO_MAP('ab', ',', '')", "{a=b}"),
