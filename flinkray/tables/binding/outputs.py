@@ -181,13 +181,14 @@ class OutputBinder(ExpressionBinder):
         if node.within_group:
             self.context.fail(node, f"{name} OVER a window takes rows in the window's order, and has none of its own")
         window = self._window(node.over, node)
-        function_name, arguments, result = self._typed(node, name, self)
         order = self._order(window.order_by, self)
         if is_ranking and not order:
             self.context.fail(node.over, f"{name} needs an ORDER BY in its window")
         frame = None
         if not is_ranking:
             frame = (_TO_CURRENT if order else _WHOLE) if window.frame is None else self._frame(window.frame)
+        has_row = frame is not None and frame.start.offset is None and frame.end.offset is None  # the current one
+        function_name, arguments, result = self._typed(node, name, self, not has_row or node.filter is not None)
         call = WindowCall(
             function_name,
             arguments,

@@ -192,6 +192,11 @@ SELECT id, SUM(amount), AVG(amount), MIN(amount), MAX(amount), COUNT(amount) FRO
 -- group_missing
 SELECT id, amount FROM orders GROUP BY id;
 
+-- over_not_null
+SELECT SUM(amount) OVER w, AVG(amount) OVER w, MIN(amount) OVER w, LAST_VALUE(amount) OVER w, SUM(price) OVER w,
+    SUM(amount) OVER (PARTITION BY customer ORDER BY ts ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
+FROM orders WINDOW w AS (PARTITION BY customer ORDER BY ts);
+
 -- unnest_ordinality
 SELECT id, tag, place FROM orders CROSS JOIN UNNEST(tags) WITH ORDINALITY AS u (tag, place);
 
