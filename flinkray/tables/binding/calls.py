@@ -13,7 +13,9 @@ from flinkray.tables.plans.expressions import BoundExpression, Call, Constant, i
 from flinkray.tables.syntax.expressions import Call as CallNode
 from flinkray.tables.syntax.nodes import Node
 from flinkray.tables.types.casts import can_cast_implicitly
-from flinkray.tables.types.logical import LogicalType, TimestampType
+from flinkray.tables.types.logical import DATETIMES, TEXTS, LogicalType, TimestampType
+
+_EQUATE = ("=", "<>", "IS DISTINCT FROM", "IS NOT DISTINCT FROM")
 
 
 def plain(kind: LogicalType) -> LogicalType:
@@ -29,6 +31,14 @@ def cast_to(expression: BoundExpression, target: LogicalType) -> BoundExpression
     if is_null_constant(expression):
         return Constant(target.as_nullable(), None)
     return Call(plain(target).with_nullability(source.nullable), "CAST", (expression,))
+
+
+def _equated(expression: BoundExpression, target: LogicalType) -> BoundExpression:
+    """A value that may equal others of a type: as in Flink, a column's text that is no time is NULL beside times."""
+    is_text = expression.type.root in TEXTS and not isinstance(expression, Constant)
+    if is_text and target.root in DATETIMES:
+        return Call(plain(target).as_nullable(), "TRY_CAST", (expression,))
+    return cast_to(expression, target)
 
 
 def resolved(
@@ -56,7 +66,8 @@ def call(
 ) -> BoundExpression:
     """A call of a built-in function."""
     found = resolved(node, name, arguments, context, target)
-    cast = tuple(cast_to(each, kind) for each, kind in zip(arguments, found.argument_types, strict=True))
+    to_type = _equated if found.name in _EQUATE else cast_to
+    cast = tuple(to_type(each, kind) for each, kind in zip(arguments, found.argument_types, strict=True))
     result = found.result_type if found.name == "PROCTIME" else plain(found.result_type)
     return Call(result, found.name, cast, found.is_deterministic)
 

@@ -116,6 +116,17 @@ def test_what_is_written_in_a_statement_has_the_types_and_values_that_flink_give
     assert [sentence for sentence in found if sentence] == []
 
 
+def test_a_text_that_is_no_time_equals_none() -> None:
+    row, columns = ROW(("s", STRING)), [pa.array(["hello", "2024-01-01", None])]
+    day, moment = "DATE '2024-01-01'", "TIMESTAMP '2024-01-01 00:00:00'"
+    expected = {
+        f"s = {day}": [None, "TRUE", None],
+        f"{day} <> s": [None, "FALSE", None],
+        f"s IS NOT DISTINCT FROM {moment}": ["FALSE", "TRUE", "FALSE"],
+    }
+    assert {sql: texts_of(sql, row, columns, 3, written) for sql in expected} == expected
+
+
 ITEMS = """'[{"a":1,"b":"x"},{"a":2,"b":"y"},{"a":3}]'"""
 
 
