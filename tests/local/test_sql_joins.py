@@ -30,6 +30,7 @@ QUERIES = (
     "SELECT a FROM (SELECT a FROM t EXCEPT SELECT m FROM u) AS x FULL JOIN u ON a = b",
     "SELECT x.a, b, t.n FROM (SELECT DISTINCT a FROM t) AS x FULL JOIN (SELECT DISTINCT b FROM u) AS y ON x.a = b "
     "FULL JOIN t ON x.a = t.n",
+    "SELECT t.n, l.m FROM t JOIN LATERAL (SELECT m FROM u WHERE b = t.a) AS l ON l.m > t.n",
     "SELECT t.n FROM t, u WHERE NOT EXISTS (SELECT 1 FROM u AS v WHERE v.b = t.a AND v.m < u.m)",
 )
 

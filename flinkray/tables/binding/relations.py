@@ -289,13 +289,17 @@ class RelationBinder:
         if kind not in ("INNER", "LEFT"):
             self.context.fail(node, f"a table function or UNNEST is joined as INNER or LEFT, not {kind}")
         found = self._rows_of(right, left, outer, is_outer=kind == "LEFT")
-        if node.condition is not None:
-            condition = self._condition(node.condition, found.scope)
-            if condition != TRUE and kind != "INNER":
-                self.context.fail(node.condition, "what is LEFT JOINed with a table function or UNNEST has ON TRUE")
-            if condition != TRUE:
-                return Bound(Filter(found.plan, condition), found.scope)
-        return found
+        return self._chosen(node, found, kind)
+
+    def _chosen(self, node: syntax.Join, found: Bound, kind: str) -> Bound:
+        """The rows that ON keeps of what is computed for each row of the left."""
+        condition = TRUE if node.condition is None else self._condition(node.condition, found.scope)
+        if condition == TRUE:
+            return found
+        if kind != "INNER":
+            what = "LATERAL, a table function or UNNEST"
+            self.context.fail(node.condition or node, f"what is LEFT JOINed with {what} has ON TRUE")
+        return Bound(Filter(found.plan, condition), found.scope)
 
     def _lateral(
         self, node: syntax.Join, right: syntax.DerivedTable, left: Bound, outer: Scope | None, kind: str
@@ -305,10 +309,7 @@ class RelationBinder:
         plan = self.query(right.query, left.scope)
         found = self._aliased(plan, right.alias, outer)
         scope = self._beside(left, found)
-        joined = self._joined(Correlate(kind, left.plan, plan), scope)
-        if node.condition is not None and self._condition(node.condition, scope) != TRUE:
-            self.context.fail(node.condition, "LATERAL is joined ON TRUE; filter inside of it")
-        return joined
+        return self._chosen(node, self._joined(Correlate(kind, left.plan, plan), scope), kind)
 
     def _temporal(
         self, node: syntax.Join, right: syntax.TableReference, left: Bound, outer: Scope | None, kind: str
