@@ -69,6 +69,8 @@ def call(
     to_type = _equated if found.name in _EQUATE else cast_to
     cast = tuple(to_type(each, kind) for each, kind in zip(arguments, found.argument_types, strict=True))
     result = found.result_type if found.name == "PROCTIME" else plain(found.result_type)
+    if found.name in ("=", "<>") and any(each.type.nullable for each in cast):
+        result = result.as_nullable()
     return Call(result, found.name, cast, found.is_deterministic)
 
 

@@ -122,9 +122,11 @@ def test_a_text_that_is_no_time_equals_none() -> None:
     expected = {
         f"s = {day}": [None, "TRUE", None],
         f"{day} <> s": [None, "FALSE", None],
+        f"(COALESCE(s, 'x') = {day}) IS NULL": ["TRUE", "FALSE", "TRUE"],
         f"s IS NOT DISTINCT FROM {moment}": ["FALSE", "TRUE", "FALSE"],
     }
     assert {sql: texts_of(sql, row, columns, 3, written) for sql in expected} == expected
+    assert written(f"COALESCE(s, 'x') = {day}", row).type.nullable
 
 
 ITEMS = """'[{"a":1,"b":"x"},{"a":2,"b":"y"},{"a":3}]'"""
