@@ -100,13 +100,7 @@ class ColumnOperations(ABC):
         Raises:
             InvalidProgramError: the stream's columns are not known, or the column is no timestamp.
         """
-        known = self._known.columns
-        if known is None:
-            raise InvalidProgramError(
-                "with_rowtime: the columns of the stream are not known before it runs; give the output_type= of the "
-                "function before"
-            )
-        if column not in known:
+        if self._known.columns is None or column not in self._known.columns:
             return self._with_event_times(column)
         if self._known.record_type is not None:
             arrow_type = self._known.record_type.schema.field(column).type
@@ -118,6 +112,11 @@ class ColumnOperations(ABC):
         return self._in_place("Rowtime", RowtimeFactory(column), self._known)
 
     def _with_event_times(self, column: str, zone: str | None = "UTC") -> DataStream:
+        if self._known.columns is None:
+            raise InvalidProgramError(
+                "with_rowtime: the columns of the stream are not known before it runs; give the output_type= of the "
+                "function before"
+            )
         kind = self._known.with_column(column, pa.timestamp("ms", zone))
         return self._in_place("Rowtime", RowtimeFactory(column, is_added=True, zone=zone), kind)
 

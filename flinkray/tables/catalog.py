@@ -23,6 +23,10 @@ Partition = tuple[tuple[str, str], ...]
 """The values of a table's partition columns, in the order of these."""
 
 
+Entry = tuple["Table | View | None", frozenset[Partition]]
+"""A table or view with its partitions; None: there is none."""
+
+
 class ObjectPath(NamedTuple):
     """Database and name of a table or function."""
 
@@ -144,7 +148,7 @@ class Catalog:
         self._tables: dict[TablePath, Table | View] = {}
         self._temporary: dict[TablePath, Table | View] = {}
         self._functions: dict[str, UserFunction] = {}
-        self._partitions: dict[TablePath, set[Partition]] = {}
+        self._partitions: dict[tuple[TablePath, bool], set[Partition]] = {}
         self.add_catalog(CatalogDescription(name, (("type", "generic_in_memory"),), default_database=database))
 
     def path(self, names: tuple[str, ...]) -> TablePath:
@@ -314,7 +318,20 @@ class Catalog:
     def partitions(self, path: TablePath) -> set[Partition]:
         """The partitions that statements have added to a table, to be changed; what its connector finds counts where
         it is read."""
-        return self._partitions.setdefault(path, set())
+        return self._partitions.setdefault((path, self.is_temporary(path)), set())
+
+    def entry(self, path: TablePath, temporary: bool) -> Entry:
+        """What is known under a path among temporary tables, or among the others; `restore` brings it back."""
+        tables = self._temporary if temporary else self._tables
+        return tables.get(path), frozenset(self._partitions.get((path, temporary), ()))
+
+    def restore(self, path: TablePath, temporary: bool, entry: Entry) -> None:
+        """Know what was known when `entry` was asked."""
+        table, partitions = entry
+        self.remove(path, temporary=temporary)
+        if table is not None:
+            self.add(table, temporary=temporary)
+            self._partitions[path, temporary] = set(partitions)
 
     def missing(self, path: TablePath, name: str, kind: str) -> str:
         """What is to be said where there is no table, or no view, of a path."""
@@ -330,10 +347,8 @@ class Catalog:
 
     def remove(self, path: TablePath, *, temporary: bool = False) -> bool:
         """Forget a table or view; says whether there was one."""
-        was_there = (self._temporary if temporary else self._tables).pop(path, None) is not None
-        if self.find(path) is None:
-            self._partitions.pop(path, None)
-        return was_there
+        self._partitions.pop((path, temporary), None)
+        return (self._temporary if temporary else self._tables).pop(path, None) is not None
 
     def tables(self) -> tuple[Table | View, ...]:
         """All tables and views, by path; of those with one path the temporary one."""

@@ -38,8 +38,6 @@ def test_no_row_is_lost_where_clients_send_again_what_was_not_acknowledged(tmp_p
             raise ValueError("a row that fails once")
         return row
 
-    port = free_port()
-
     def acknowledged(number: int) -> bool:
         try:
             return ask(port, json.dumps({"n": number}).encode()).status == 200
@@ -48,6 +46,7 @@ def test_no_row_is_lost_where_clients_send_again_what_was_not_acknowledged(tmp_p
 
     refusals = [503]
     with Service(lambda _: Answered(refusals.pop() if refusals else 200)) as service:
+        port = free_port()  # now, as the service might get it
         env = StreamExecutionEnvironment.get_execution_environment(Configuration(options)).set_parallelism(1)
         source = WebhookSource(port, JsonFormat({"n": int}))
         rows = env.from_source(source, WatermarkStrategy.for_monotonous_timestamps(), "webhook")

@@ -267,6 +267,38 @@ def test_in_batch_mode_no_row_is_late_though_the_table_has_watermarks_of_another
     assert [row.n for row in tables.sql_query(query).execute().collect()] == [4000]
 
 
+@pytest.mark.parametrize(
+    ("mode", "times"),
+    [
+        ("streaming", "TO_TIMESTAMP_LTZ(n * 1000, 3)"),
+        ("batch", "TO_TIMESTAMP_LTZ(n * 1000, 3)"),
+        ("batch", "CAST(NULL AS TIMESTAMP_LTZ(3))"),
+    ],
+)
+def test_sessions_of_subtasks_without_rows_are_none(mode: str, times: str) -> None:
+    tables = environment({"execution.runtime-mode": mode, "parallelism.default": 2}).tables
+    tables.execute_sql(
+        f"CREATE TABLE t (n INT, k AS 'k', ts AS {times}, WATERMARK FOR ts AS ts) WITH ('connector'='datagen', "
+        "'number-of-rows'='5', 'fields.n.kind'='sequence', 'fields.n.start'='0', 'fields.n.end'='4')"
+    )
+    sessions = "TABLE(SESSION(TABLE t PARTITION BY k, DESCRIPTOR(ts), INTERVAL '1' HOUR))"
+    found = [row[0] for row in tables.sql_query(f"SELECT n FROM {sessions}").execute().collect()]
+    assert sorted(found) == ([] if "NULL" in times else [0, 1, 2, 3, 4])
+
+
+def test_in_batch_mode_a_version_without_a_time_is_none() -> None:
+    tables = environment({"execution.runtime-mode": "batch"}).tables
+    for name, key in (("t", ""), ("v", ", PRIMARY KEY (n) NOT ENFORCED")):
+        tables.execute_sql(
+            f"CREATE TABLE {name} (n INT NOT NULL, ts AS CASE WHEN MOD(n, 3) > 0 THEN TO_TIMESTAMP_LTZ(n, 3) END{key}, "
+            "WATERMARK FOR ts AS ts) WITH ('connector'='datagen', "
+            "'number-of-rows'='5', 'fields.n.kind'='sequence', 'fields.n.start'='0', 'fields.n.end'='4')"
+        )
+    query = "SELECT t.n, v.n FROM t LEFT JOIN v FOR SYSTEM_TIME AS OF t.ts ON t.n = v.n"
+    found = sorted(tuple(row) for row in tables.sql_query(query).execute().collect())
+    assert found == [(0, None), (1, 1), (2, 2), (3, None), (4, 4)]
+
+
 _HOURS = "TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' HOUR))"
 
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 from flinkray.connectors.committer import Committer
 from flinkray.connectors.delta.commits import DeltaCommitter
 from flinkray.connectors.delta.data_files import WrittenDeltaTable
-from flinkray.connectors.delta.tables import check_writable, create_table, open_table, place_of
+from flinkray.connectors.delta.tables import check_writable, columns_of, create_table, open_table, place_of
 from flinkray.connectors.lake.sink import LakeSink
 from flinkray.connectors.lake.writer import WrittenTable
 from flinkray.connectors.sink import SinkWriterContext
@@ -58,10 +58,22 @@ class DeltaSink(LakeSink):
         self._compact_after = compact_after
 
     def _check_table(self) -> None:
-        check_writable(open_table(self._place), self._place)
+        table = open_table(self._place)
+        check_writable(table, self._place)
+        self._check_compaction(columns_of(table), table.metadata().partition_columns)
 
     def _create_table(self, schema: pa.Schema, partition_by: Sequence[str]) -> None:
+        self._check_compaction(schema, partition_by)
         create_table(self._place, schema, partition_by)
+
+    def _check_compaction(self, schema: pa.Schema, partition_by: Sequence[str]) -> None:
+        """The package escapes bytes that are values of partitions once more when it compacts files."""
+        for name in partition_by if self._compact_after is not None else ():
+            if pa.types.is_binary(schema.field(name).type):
+                raise InvalidProgramError(
+                    f"DeltaSink(compact_after=...): a table partitioned by bytes ({name!r}) cannot be compacted, as "
+                    "these would become others; leave it out, or partition by text"
+                )
 
     def _written_table(self, context: SinkWriterContext, where: str) -> WrittenTable:
         return WrittenDeltaTable(self._place, context, where)

@@ -90,9 +90,9 @@ def table_of(place: DeltaPlace, version: int | None, timestamp: datetime | None)
     table = open_table(place, version)
     if timestamp is not None:
         table.load_as_version(timestamp)
-        # Before its first version the package gives that one.
+        # Before its first version the package gives that one. It counts in milliseconds.
         written = file_system(place).get_file_info(f"_delta_log/{table.version():020}.json").mtime
-        if written is not None and written > timestamp:
+        if written is not None and written.replace(microsecond=written.microsecond // 1_000 * 1_000) > timestamp:
             raise InvalidProgramError(f"{place.uri} has no version of {timestamp.isoformat()} or before (any more)")
     return table
 

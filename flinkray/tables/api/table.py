@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -204,6 +205,9 @@ class Table:
     def _keyed(self, fields: Sequence[Any]) -> tuple[Table, tuple[Expression, ...]]:
         """The table that has keys with an alias as columns, and the keys of its groups."""
         keys = self._all_known(fields)
+        for name, times in Counter(name for key in keys for name in key._names[:1]).items():
+            if times > 1:
+                raise InvalidProgramError(f"group_by: two keys are called {name!r}")
         named = {key._names[0]: key for key in keys if key._names and key._names[0] not in self.columns}
         found = self.add_columns(*named.values()) if named else self
         known = [Expression(reference(key._names[0])) if set(key._names) & set(named) else key for key in keys]

@@ -74,7 +74,7 @@ class Changes:
         if node.replaces == "REPLACE" and self.catalog.find(table.path) is None:
             self.fail(node.table, f"there is no table {table.path[2]!r} to replace: CREATE OR REPLACE TABLE")
         self._try(node.table, lambda: self.catalog.add(table, replaces=replaces, temporary=node.temporary))
-        self.catalog.partitions(table.path).clear()
+        self.catalog.restore(table.path, node.temporary, (table, frozenset()))  # one that is replaced had others
         return table
 
     @change.register

@@ -12,7 +12,7 @@ from flinkray.tables.catalog import Catalog, Partition
 from flinkray.tables.environment.create_texts import create_table_text
 from flinkray.tables.plans.tables import Table
 from flinkray.tables.syntax import statements as syntax
-from flinkray.tables.syntax.expressions import Number, Reference, Text
+from flinkray.tables.syntax.expressions import Number, Prefix, Reference, Text
 from flinkray.tables.syntax.names import Path
 from flinkray.tables.syntax.nodes import Node
 from flinkray.tables.syntax.parsing.parser import parse_statement
@@ -177,7 +177,9 @@ def partition_of(table: Table, values: tuple[syntax.PartitionValue, ...], sql: s
     """
     found = {}
     for each in values:
-        name, value = each.column.text, each.value
+        name, value, sign = each.column.text, each.value, ""
+        if isinstance(value, Prefix) and value.operator in "+-" and isinstance(value.operand, Number):
+            sign, value = value.operator.strip("+"), value.operand
         if name not in table.partitioned_by:
             known = ", ".join(table.partitioned_by) or "none"
             message = f"{table.path[2]!r} has no partitions by {name!r}; it has them by: {known}"
@@ -185,7 +187,7 @@ def partition_of(table: Table, values: tuple[syntax.PartitionValue, ...], sql: s
         if not isinstance(value, Number | Text):
             message = "the value of a partition is a number, or a text in single quotes"
             raise SqlValidationError(message, sql, each.span.start, each.span.end)
-        found[name] = value.text if isinstance(value, Number) else value.value
+        found[name] = sign + value.text if isinstance(value, Number) else value.value
     return tuple((name, found[name]) for name in table.partitioned_by if name in found)
 
 

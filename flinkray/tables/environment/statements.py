@@ -27,7 +27,7 @@ from flinkray.execution import JobClient
 from flinkray.tables.api.user_functions import UserDefinedFunctionWrapper, udf
 from flinkray.tables.api.words import word
 from flinkray.tables.binding.binder import Binder
-from flinkray.tables.catalog import Catalog, Partition, UserFunction, View
+from flinkray.tables.catalog import Catalog, UserFunction
 from flinkray.tables.compiled.contents import PlanContent, from_text
 from flinkray.tables.compiled.references import FilePlanReference, PlanReference
 from flinkray.tables.environment.answers import OK, Answer, PrintStyle, ResultKind, tabled, text
@@ -48,7 +48,7 @@ from flinkray.tables.plans.explain import explain
 from flinkray.tables.plans.expressions import Plan
 from flinkray.tables.plans.nodes import Insert, row_type
 from flinkray.tables.plans.rules.order import optimized
-from flinkray.tables.plans.tables import Table, TablePath
+from flinkray.tables.plans.tables import TablePath
 from flinkray.tables.syntax import statements as syntax
 from flinkray.tables.syntax.names import Name, Path
 from flinkray.tables.syntax.nodes import Node
@@ -258,38 +258,29 @@ class StatementEnvironment:
 
     def _create_as(self, node: syntax.CreateTable, sql: str) -> TableResult:
         """CREATE TABLE AS: the table stays only where the job could be started."""
-        before = self._known(node)
+        path = self.catalog.path(node.table.texts)
+        before = self.catalog.entry(path, node.temporary)
         insert = self._created_for(node, sql)
         if insert is None:
             return self._result(OK)
         try:
             return self._insert([insert], sql)
         except Exception:
-            self._uncreate(node, *before)
+            self.catalog.restore(path, node.temporary, before)
             raise
-
-    def _known(self, node: syntax.CreateTable) -> tuple[Table | View | None, set[Partition]]:
-        """What the catalog has under the name of a table that is created."""
-        path = self.catalog.path(node.table.texts)
-        return self.catalog.find(path), set(self.catalog.partitions(path))
 
     def _created_for(self, node: syntax.CreateTable, sql: str) -> syntax.Insert | None:
         """Creates the table of CREATE TABLE AS, and gives what fills it; None: it is there and stays."""
-        _, queried = Binder(self.catalog, sql).table(node)
+        table, queried = Binder(self.catalog, sql).table(node)
+        if not node.temporary and self.catalog.is_temporary(table.path):
+            message = f"the temporary table {table.path[2]!r} would be filled: DROP it, or create another one"
+            raise SqlValidationError(message, sql, node.table.span.start, node.table.span.end)
         if Changes(self.catalog, sql, self._load_function).table(node) is None:
             return None
         assert node.query is not None
         assert queried is not None
         columns = tuple(Path((Name(name),), span=node.query.span) for name in queried.row_type.names)
         return syntax.Insert(node.table, node.query, columns=columns, span=node.span)
-
-    def _uncreate(self, node: syntax.CreateTable, before: Table | View | None, partitions: set[Partition]) -> None:
-        """Makes the catalog what it was before."""
-        path = self.catalog.path(node.table.texts)
-        self.catalog.remove(path, temporary=node.temporary)
-        if before is not None and node.replaces:
-            self.catalog.add(before, temporary=node.temporary)
-        self.catalog.partitions(path).update(partitions)
 
     # -- compiled plans
 
@@ -388,13 +379,15 @@ class StatementEnvironment:
         return self._explain([binder.insert(each) for each in inserts], inserts, sql, node.details)
 
     def _explained_table(self, node: syntax.CreateTable, sql: str, details: Sequence[str]) -> str:
-        before = self._known(node)
-        insert = self._created_for(replace(node, if_not_exists=False), sql)
-        assert insert is not None
+        """What CREATE TABLE AS would run, also where there is such a table."""
+        path = self.catalog.path(node.table.texts)
+        before = self.catalog.entry(path, node.temporary)
         try:
+            insert = self._created_for(replace(node, if_not_exists=False, replaces=node.replaces or "OR REPLACE"), sql)
+            assert insert is not None
             return self._explain([Binder(self.catalog, sql).insert(insert)], [insert], sql, details)
         finally:
-            self._uncreate(node, *before)
+            self.catalog.restore(path, node.temporary, before)
 
     def _explain(self, plans: Sequence[Plan], nodes: Sequence[Node], sql: str, details: Sequence[str] = ()) -> str:
         parts = ["== Logical Plan ==", *map(explain, plans)]

@@ -6,6 +6,7 @@ from msgspec.structs import replace
 
 from flinkray.tables.lowering.calc import with_names
 from flinkray.tables.lowering.contract import Lowering, Unexecutable, to_one
+from flinkray.tables.lowering.times import has_time
 from flinkray.tables.plans.changelogs import inputs_need_before
 from flinkray.tables.plans.explain import expression_text
 from flinkray.tables.plans.expressions import (
@@ -133,6 +134,9 @@ def as_of(plan: TemporalJoin, lowering: Lowering, before: bool) -> Transformatio
     versions = _versions(plan.right, {right for _, right in plan.keys})
     if versions is None:
         raise Unexecutable(plan, "its versions are rows by ROW_NUMBER() OVER (PARTITION BY the columns compared ...)")
+    condition = has_time(Column(versions.row_type.types[times[0]], times[0]), lowering)
+    if condition is not None:
+        versions = Filter(versions, condition)
     time, plan = plan.time.index, replace(plan, right=versions)
     factory = TemporalJoinFactory(
         input_rows=(plan.left.row_type, plan.right.row_type),

@@ -104,7 +104,7 @@ class SessionOperator(WaitingOperator[SessionFactory]):
             np.diff(sorted_times, prepend=sorted_times[:1]) > self.factory.gap_ms
         )
         firsts, numbers = np.flatnonzero(is_first), np.cumsum(is_first) - 1
-        lasts = np.append(firsts[1:], len(order)) - 1
+        lasts = np.append(firsts, len(order))[1:] - 1  # none where no rows wait
         starts, ends = np.empty(len(order), np.int64), np.empty(len(order), np.int64)
         starts[order] = sorted_times[firsts][numbers]
         ends[order] = sorted_times[lasts][numbers] + self.factory.gap_ms

@@ -186,7 +186,7 @@ class TableParser(QueryParser):
         partitioned_by = self.names() if self.accept("PARTITIONED", "BY") else ()
         options = self.with_options()
         like = self._like() if self.at("LIKE") else None
-        query = self.query() if self.accept("AS") else None
+        query = self.query() if like is None and self.accept("AS") else None
         return CreateTable(
             table,
             schema.plain_columns(),

@@ -177,6 +177,44 @@ def test_explain_of_a_table_as_a_query_leaves_the_catalog_as_it_is(tables: Table
     assert names(tables, "SHOW PARTITIONS orders") == ["item=x"]
 
 
+@pytest.mark.parametrize("create", ["CREATE TABLE", "CREATE TABLE IF NOT EXISTS"])
+def test_explain_of_a_table_as_a_query_is_also_of_a_table_that_is_there(tables: TableEnvironment, create: str) -> None:
+    before = tables.catalog.tables()
+    (plan,) = names(tables, f"EXPLAIN {create} orders WITH ('connector'='print') AS SELECT name, id FROM g")
+    assert "Project(name, id)" in plan
+    assert tables.catalog.tables() == before
+
+
+def test_a_table_as_a_query_that_cannot_be_filled_leaves_no_table_behind(tables: TableEnvironment) -> None:
+    done(tables, "CREATE TEMPORARY TABLE own (q INT) WITH ('connector'='print')")
+    before = tables.catalog.tables()
+    for statement, words in {
+        "CREATE OR REPLACE TEMPORARY TABLE orders WITH ('connector'='nosuch') AS SELECT id FROM g": "nosuch",
+        "CREATE OR REPLACE TABLE own WITH ('connector'='print') AS SELECT id FROM g": "temporary table 'own'",
+        "EXPLAIN CREATE TABLE own WITH ('connector'='print') AS SELECT id FROM g": "temporary table 'own'",
+    }.items():
+        with pytest.raises(InvalidProgramError, match=words):
+            tables.execute_sql(statement)
+        assert tables.catalog.tables() == before
+    names(tables, "EXPLAIN CREATE OR REPLACE TEMPORARY TABLE orders WITH ('connector'='print') AS SELECT id FROM g")
+    with pytest.raises(SqlValidationError, match="'orders' is not temporary"):
+        tables.execute_sql("DROP TEMPORARY TABLE orders")
+    done(tables, "DROP TEMPORARY TABLE own")
+    assert "own" not in names(tables, "SHOW TABLES")
+
+
+def test_a_temporary_table_has_partitions_of_its_own(tables: TableEnvironment) -> None:
+    done(
+        tables,
+        "ALTER TABLE orders ADD PARTITION (item = 'x')",
+        "CREATE TEMPORARY TABLE orders (a INT, b INT) PARTITIONED BY (b) WITH ('connector'='print')",
+        "ALTER TABLE orders ADD PARTITION (b = -1)",
+    )
+    assert names(tables, "SHOW PARTITIONS orders") == ["b=-1"]
+    done(tables, "DROP TEMPORARY TABLE orders")
+    assert names(tables, "SHOW PARTITIONS orders") == ["item=x"]
+
+
 def test_in_batch_mode_no_plan_has_changes(tables: TableEnvironment) -> None:
     (streaming,) = names(tables, "EXPLAIN CHANGELOG_MODE SELECT COUNT(*) FROM g")
     done(tables, "SET 'execution.runtime-mode' = 'batch'")

@@ -229,6 +229,7 @@ def test_a_table_is_the_plan_of_its_sql(
         (lambda c: c.join(c, col("id") == 1), "both tables have a column 'at'"),
         (lambda c: c.select("name, COUNT(id) AS n"), "is 2 expressions; give each as an argument of its own"),
         (lambda c: c.group_by("name, id"), "'name, id' is 2 expressions"),
+        (lambda c: c.group_by(col("id").alias("k"), col("name").alias("k")), "two keys are called 'k'"),
         (lambda c: c.select(lit(object())), "no constant of SQL"),
         (lambda c: c.select(col("id").desc), "asc and desc are for order_by"),
         (lambda c: c.alias(*"abcdefg"), "7 names for 5 columns"),
