@@ -125,14 +125,14 @@ def _period(call: KernelCall, arguments: tuple[Datum, ...], place: int) -> tuple
 
 
 def _date_format(call: KernelCall, value: pa.Array, pattern: str) -> pa.Array:
-    root = call.types[0].root
-    if root in TEXTS:
-        value = read_leniently(value, DEFAULT_PATTERN)
+    root, offsets = call.types[0].root, None
+    if root in TEXTS:  # they are of UTC
+        value, offsets = read_leniently(value, DEFAULT_PATTERN), np.zeros(len(value), np.int64)
     elif root is TypeRoot.DATE:
         value = value.cast(pa.timestamp("s"))
     elif root is TypeRoot.TIMESTAMP_LTZ:
         value = to_local(value, call.context.time_zone)
-    return written_by(value, pattern, is_simple=root in TEXTS)
+    return written_by(value, pattern, offsets, is_simple=root in TEXTS)
 
 
 def _to_timestamp(value: pa.Array, pattern: str | None = None) -> pa.Array:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 
@@ -79,38 +80,50 @@ def parsed_times(texts: pa.Array, precision: int) -> pa.Array:
 def _composed(found: pa.Array, unit: str, precision: int) -> pa.Array:
     """Timestamps of the groups of a pattern; NULL where it did not match, or there is no such time."""
     year, month, day = (_numbers(found, name, default) for name, default in (("y", 1970), ("M", 1), ("d", 1)))
-    year = _of_era(found, _of_two_digits(found, year))
-    hour, minute, second, fraction = _hours(found), _numbers(found, "m"), _numbers(found, "s"), _fraction(found, 9)
+    short = _of_two_digits(found, year)
+    is_one_year = ~_is_there(found, "y") | (year == short)
+    year = _of_era(found, short)
+    minute, second, fraction = _numbers(found, "m"), _numbers(found, "s"), _fraction(found, 9)
+    hour = np.where(_is_there(found, "H"), _numbers(found, "H"), _hours(found))
     days, valid = calendar.days_from(year, month, day, clamps=True)
-    days, valid = _of_day_of_year(found, days, year, valid)
+    days, valid = _of_day_of_year(found, days, year, valid & is_one_year & _are_hours(found, hour))
     place = found.type.get_field_index("E")
-    if place >= 0:  # the day of the week is that of the date
-        valid &= _place_in(found.field(place), _DAYS) == (days + 4) % 7
+    if place >= 0:  # the day of the week, where there is one, is that of the date
+        valid &= ~_is_there(found, "E") | (_place_in(found.field(place), _DAYS) == (days + 4) % 7)
     is_midnight = (hour == 24) & (minute == 0) & (second == 0) & (fraction == 0)
     days, hour = days + is_midnight, np.where(is_midnight, 0, hour)  # the end of the day is the begin of the next
     nanos, is_time = _clock(hour, minute, second, fraction // 10 ** (9 - precision) * 10 ** (9 - precision))
     scale = PER_SECOND[unit]
     moments = days * (SECONDS_OF_DAY * scale) + nanos // (10**9 // scale)
-    return _where(valid & is_time & _are_hours(found), calendar.with_nulls_of(moments, found, pa.timestamp(unit)))
+    return _where(valid & is_time, calendar.with_nulls_of(moments, found, pa.timestamp(unit)))
 
 
 def _hours(found: pa.Array) -> Numbers:
     """Hours of the day: of those that are counted from 1, the last is 0, and what is larger stays."""
-    for letter, (least, most) in _HOURS.items():
+    hour = _numbers(found, "H")
+    for letter in reversed(_HOURS):
         if found.type.get_field_index(letter) >= 0:
-            hour = _numbers(found, letter)
-            hour = np.where(hour == most, 0, hour) if least else hour
-            return hour if letter == "k" else hour + 12 * _is_afternoon(found)
-    return _numbers(found, "H")
+            hour = np.where(_is_there(found, letter), _hours_of(found, letter), hour)
+    return hour
 
 
-def _are_hours(found: pa.Array) -> npt.NDArray[np.bool_]:
-    """Whether the hours are such that their letter counts."""
+def _hours_of(found: pa.Array, letter: str) -> Numbers:
+    least, most = _HOURS[letter]
+    hour = _numbers(found, letter)
+    hour = np.where(hour == most, 0, hour) if least else hour
+    return hour if letter == "k" else hour + 12 * _is_afternoon(found)
+
+
+def _are_hours(found: pa.Array, hour: Numbers) -> npt.NDArray[np.bool_]:
+    """Whether the hours are such that their letters count, and those of all letters are this one of the day."""
     valid = np.ones(len(found), np.bool_)
+    has_half = _is_there(found, "a")
     for letter, (least, most) in _HOURS.items():
         if found.type.get_field_index(letter) >= 0:
-            hour = _numbers(found, letter)
-            valid &= (hour >= least) & (hour <= most)
+            number = _numbers(found, letter)
+            differs = _hours_of(found, letter) - hour
+            is_same = np.where(has_half | (letter == "k"), differs == 0, differs % 12 == 0)
+            valid &= ~_is_there(found, letter) | ((number >= least) & (number <= most) & is_same)
     return valid
 
 
@@ -128,6 +141,15 @@ def _numbers(found: pa.Array, name: str, default: int = 0) -> Numbers:
     numbers = pc.if_else(pc.equal(texts, ""), str(default), texts).cast(pa.int64())
     result: Numbers = numbers.fill_null(default).to_numpy(zero_copy_only=False)
     return result
+
+
+def _is_there(found: pa.Array, name: str) -> npt.NDArray[np.bool_]:
+    """Whether a group is more than an empty text, as it is where it stands in a bracket that is missing."""
+    place = found.type.get_field_index(name)
+    if place < 0:
+        return np.zeros(len(found), np.bool_)
+    is_it: npt.NDArray[np.bool_] = pc.not_equal(found.field(place), "").fill_null(False).to_numpy(zero_copy_only=False)
+    return is_it
 
 
 def _fraction(found: pa.Array, precision: int) -> Numbers:
@@ -160,12 +182,14 @@ def _of_era(found: pa.Array, year: Numbers) -> Numbers:
 def _of_day_of_year(
     found: pa.Array, days: Numbers, year: Numbers, valid: npt.NDArray[np.bool_]
 ) -> tuple[Numbers, npt.NDArray[np.bool_]]:
-    """The days that are told by their numbers in their years, and whether there are such."""
+    """The days, of which some are told by their numbers in their years, and whether there are such."""
     if found.type.get_field_index("D") < 0:
         return days, valid
     number, first = _numbers(found, "D", 1), calendar.first_day((year - 1970) * 12)
-    is_there = (number >= 1) & (first + number <= calendar.first_day((year - 1969) * 12))
-    return first + number - 1, valid & is_there
+    is_day = (number >= 1) & (first + number <= calendar.first_day((year - 1969) * 12))
+    is_told, has_other = _is_there(found, "D"), _is_there(found, "M") & _is_there(found, "d")
+    told = np.where(is_told, first + number - 1, days)
+    return told, valid & (~is_told | is_day) & (~has_other | (told == days))
 
 
 def _place_in(texts: pa.Array, names: Sequence[str]) -> Numbers:
@@ -197,7 +221,7 @@ def _of_two_digits(found: pa.Array, year: Numbers, this_year: int | None = None)
     short = _numbers(found, "yy", 1970)
     is_short = pc.equal(pc.utf8_length(found.field(place)), 2).fill_null(False).to_numpy(zero_copy_only=False)
     century = 2000 if this_year is None else np.where(2000 + short >= this_year + 20, 1900, 2000)
-    return np.where(is_short, century + short, short)
+    return np.where(_is_there(found, "yy"), np.where(is_short, century + short, short), year)
 
 
 def _where(valid: npt.NDArray[np.bool_], values: pa.Array) -> pa.Array:
@@ -215,9 +239,11 @@ def tokens(pattern: str, is_simple: bool = False) -> tuple[tuple[str, int], ...]
     Args:
         is_simple: it is one of SimpleDateFormat, which has fewer letters, takes any number of them, and no brackets.
     Raises:
-        ValueError: a quotation mark is not closed, or a letter or sign is not one of a pattern.
+        ValueError: a quotation mark is not closed, a bracket is not opened, or a letter or sign is not one of a
+            pattern.
     """
     found: list[tuple[str, int]] = []
+    depth = 0
     for part in _PARTS[is_simple].finditer(pattern):
         if letter := part["letter"]:
             count = len(part[0])
@@ -231,6 +257,9 @@ def tokens(pattern: str, is_simple: bool = False) -> tuple[tuple[str, int], ...]
         elif part[0] == "'":
             raise ValueError(f"the pattern {pattern!r} has a quotation mark without another one")
         elif not is_simple and part[0] in "[]":
+            depth += 1 if part[0] == "[" else -1
+            if depth < 0:
+                raise ValueError("a pattern has ']' without '['")
             found.append((part[0], -1))
         elif not is_simple and part[0] in "{}#":
             raise ValueError(f"{part[0]!r} of a pattern stands in '…'")
@@ -262,7 +291,7 @@ def read_leniently(texts: pa.Array, pattern: str, this_year: int | None = None) 
     plain = _plain_timestamps(texts, "s") if pattern == DEFAULT_PATTERN else None
     if plain is not None and pc.all(pc.greater(pc.utf8_length(texts), len("yyyy-MM-dd"))).as_py() is not False:
         return plain
-    found = _matched(texts, _regex(tokens(pattern, is_simple=True), is_lenient=True))
+    found = _matched(texts, _regex(tokens(pattern, is_simple=True), is_lenient=True), is_lenient=True)
     year, month, day = (_numbers(found, name, default) for name, default in (("y", 1970), ("M", 1), ("d", 1)))
     year = _of_era(found, _of_two_digits(found, year, this_year))
     days = calendar.first_day((year - 1970) * 12 + month - 1) + day + _numbers(found, "D", 1) - 2
@@ -273,18 +302,45 @@ def read_leniently(texts: pa.Array, pattern: str, this_year: int | None = None) 
     return calendar.with_nulls_of(seconds, found, pa.timestamp("s"))
 
 
-def _matched(texts: pa.Array, regex: str) -> pa.Array:
-    """The groups of a pattern, with a month's number for its name; NULL for all where it has none."""
+def _matched(texts: pa.Array, regex: str, is_lenient: bool = False) -> pa.Array:
+    """The groups of a pattern, with a month's number for its name; NULL for all where it has none.
+
+    Of groups of one name, such as `d` and `d_1`, there is one. What is empty does not count; if several do, they have
+    to be of one value, or the row is NULL; leniently the last counts.
+    """
     if "(?P<" not in regex:
         return pa.nulls(len(texts), pa.struct([]))
     found = pc.extract_regex(texts, regex)
-    place = found.type.get_field_index("n")
-    if place >= 0:  # a month by its name
-        numbers = pa.array(_place_in(found.field(place), _MONTHS) + 1).cast(pa.string())
-        fields = [*found.flatten(), numbers]
-        named = [*(field.name for field in found.type), "M"]
-        found = pa.StructArray.from_arrays(fields, named, mask=found.is_null())
-    return found
+    names = [field.name.partition("_")[0] for field in found.type]
+    if "n" not in names and len(set(names)) == len(names):
+        return found
+    merged: dict[str, pa.Array] = {}
+    is_null = found.is_null()
+    for name, group in zip(names, found.flatten(), strict=True):
+        if name == "n":  # a month by its name
+            name, group = "M", _MONTH_NUMBERS.take(pa.array(_place_in(group, _MONTHS) + 1))
+        if (other := merged.get(name)) is not None:
+            if not is_lenient:
+                differ = pc.not_equal(_comparable(name, other), _comparable(name, group))
+                are_there = pc.and_(pc.not_equal(other, ""), pc.not_equal(group, ""))
+                is_null = pc.or_(is_null, pc.and_(differ, are_there).fill_null(False))
+            group = pc.if_else(pc.equal(group, ""), other, group)
+        merged[name] = group
+    return pa.StructArray.from_arrays(list(merged.values()), list(merged), mask=is_null)
+
+
+_MONTH_NUMBERS = pa.array(["", *(str(number + 1) for number in range(12))])
+"""What is read of a month's name, after that of none."""
+
+
+def _comparable(name: str, texts: pa.Array) -> pa.Array:
+    """Texts of a group that are the same where their values are."""
+    match name:
+        case "f":
+            return pc.utf8_rpad(texts, 9, "0")
+        case "E":
+            return pc.utf8_slice_codeunits(texts, 0, 3)
+    return pc.utf8_ltrim(texts, "0")
 
 
 _READ = {
@@ -319,8 +375,18 @@ _ZONES |= {"z": "[A-Za-z]+(?:/[A-Za-z_]+)*|GMT[+-][0-9]{2}:[0-9]{2}", "ZZ": _ZON
 
 
 def _regex(pattern: tuple[tuple[str, int], ...], is_lenient: bool = False) -> str:
-    """What texts begin with that are of the pattern; leniently a number has any digits, if no other one follows."""
+    """What texts begin with that are of the pattern; leniently a number has any digits, if no other one follows.
+
+    The second group of a name has the name with `_1`, and so on.
+    """
     parts, depth = [], 0
+    places: Counter[str] = Counter()
+
+    def group_of(name: str, regex: str) -> str:
+        place = places[name]
+        places[name] += 1
+        return f"(?P<{name}{f'_{place}' if place else ''}>{regex})"
+
     for (letter, count), (following, _) in zip(pattern, (*pattern, ("", 0))[1:], strict=True):
         is_last = following not in _READ and following != "S"
         zone = _ZONES.get(letter * count)
@@ -330,26 +396,28 @@ def _regex(pattern: tuple[tuple[str, int], ...], is_lenient: bool = False) -> st
         elif not count:
             parts.append(re.escape(letter))
         elif letter == "S":
-            parts.append("[ ]*(?P<f>[0-9]{1,9})" if is_lenient and is_last else f"(?P<f>[0-9]{{{count}}})")
+            has_any = is_lenient and is_last
+            parts.append(f"[ ]*{group_of('f', '[0-9]{1,9}')}" if has_any else group_of("f", f"[0-9]{{{count}}}"))
         elif letter in _WORDS and (letter not in "ML" or count > 2):
             group, words = _WORDS[letter]
-            known = "|".join(words if count > 3 else [word[:3] for word in words])
-            parts.append(f"(?P<{group}>{f'(?i:{known})' if is_lenient else known})")
+            short = [word[:3] for word in words]
+            if is_lenient:  # long and short words, whatever the count
+                parts.append(group_of(group, f"(?i:{'|'.join((*words, *short))})"))
+            else:
+                parts.append(group_of(group, "|".join(words if count > 3 else short)))
         elif zone is not None and not (is_lenient and letter == "z"):
-            parts.append(f"(?P<Z>{zone})" if is_lenient else f"(?:{zone})")
+            parts.append(group_of("Z", zone) if is_lenient else f"(?:{zone})")
         elif letter == "u" and is_lenient:
             parts.append("[ ]*[0-9]+")  # the day of the week, which a date says better
         elif letter in _READ:
             group, most = _READ[letter] if letter not in "yu" or count != 2 else ("yy", 2)
             sign = "-?" if letter == "y" else ""
             if is_lenient and is_last:
-                parts.append(f"[ ]*(?P<{group}>{sign}[0-9]{{1,10}})")
+                parts.append(f"[ ]*{group_of(group, f'{sign}[0-9]{{1,10}}')}")
             else:
-                parts.append(f"(?P<{group}>[0-9]{{{count if count > 1 else f'1,{most}'}}})")
+                parts.append(group_of(group, f"[0-9]{{{count if count > 1 else f'1,{most}'}}}"))
         else:
             raise ValueError(f"the letter {letter!r} of a pattern is written, but cannot be read")
-    if depth < 0:
-        raise ValueError("a pattern has ']' without '['")
     parts.append(")?" * depth)
     return f"^{''.join(parts)}"
 
@@ -423,7 +491,7 @@ def _date_numbers(days: Numbers) -> dict[str, Numbers]:
     day = days - calendar.first_day(calendar.month_of(days)) + 1
     saturday = days - weekday + 6  # the week that a year begins in is its first
     return {
-        "y": year,
+        "y": np.where(year > 0, year, 1 - year),  # that of the era
         "u": year,
         "M": month + 1,
         "L": month + 1,
@@ -491,15 +559,18 @@ def _written(pattern: tuple[tuple[str, int], ...], numbers: dict[str, Numbers], 
         elif letter == "F":
             parts.append(_padded((values - 1) // 7 + 1 if is_simple else (values - 1) % 7 + 1, count))
         elif letter in "yuY" and count == 2:
-            parts.append(_padded(values % 100, 2))
+            parts.append(_padded(np.abs(values) % 100, 2))
         else:
             parts.append(_padded(values, count))
     return pc.binary_join_element_wise(*parts, "")
 
 
 def _padded(numbers: Numbers, digits: int) -> pa.Array:
-    texts = pa.array(numbers).cast(pa.string())
-    return pc.utf8_lpad(texts, digits, "0") if digits > 1 else texts
+    """Numbers of at least so many digits, which their sign is before."""
+    texts = pa.array(np.abs(numbers)).cast(pa.string())
+    texts = pc.utf8_lpad(texts, digits, "0") if digits > 1 else texts
+    signs = pa.array(np.where(numbers < 0, "-", "")) if (numbers < 0).any() else None
+    return texts if signs is None else pc.binary_join_element_wise(signs, texts, "")
 
 
 def _names(letter: str, count: int, is_simple: bool) -> list[str]:
