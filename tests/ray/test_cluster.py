@@ -101,12 +101,15 @@ def test_actors_read_as_job_vertex_and_subtask_and_measure_on_rays_endpoint() ->
 
 
 def metrics_page() -> str:
-    """All that this node exports."""
+    """All that this node exports; nothing while its agent does not answer, as where it has just been started."""
     import ray
 
     node = ray.nodes()[0]
-    with urllib.request.urlopen(f"http://127.0.0.1:{node['MetricsExportPort']}/metrics", timeout=10) as answer:
-        page: str = answer.read().decode()
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{node['MetricsExportPort']}/metrics", timeout=10) as answer:
+            page: str = answer.read().decode()
+    except OSError:
+        return ""
     return page
 
 
