@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
@@ -89,12 +89,36 @@ def table_of(place: DeltaPlace, version: int | None, timestamp: datetime | None)
     """
     table = open_table(place, version)
     if timestamp is not None:
-        table.load_as_version(timestamp)
-        # Before its first version the package gives that one. It counts in milliseconds.
-        written = file_system(place).get_file_info(f"_delta_log/{table.version():020}.json").mtime
-        if written is not None and written.replace(microsecond=written.microsecond // 1_000 * 1_000) > timestamp:
+        newest = table.version()
+        table.load_as_version(timestamp)  # by the times of the files; before the first version it gives that one
+        while table.version() < newest:
+            committed = _committed_at(place, table.version() + 1)
+            if committed is None or committed > timestamp:
+                break
+            table.load_as_version(table.version() + 1)
+        committed = _committed_at(place, table.version())
+        if committed is not None and committed > timestamp:
             raise InvalidProgramError(f"{place.uri} has no version of {timestamp.isoformat()} or before (any more)")
     return table
+
+
+def _committed_at(place: DeltaPlace, version: int) -> datetime | None:
+    """When a version was committed, in milliseconds: by its file, or by what it says itself if that is earlier.
+
+    A writer notes the time, which `history()` gives, before it writes the file; and files of a copy are younger.
+
+    Returns:
+        None: its file is there no more.
+    """
+    name, system = f"_delta_log/{version:020}.json", file_system(place)
+    written = system.get_file_info(name).mtime
+    if written is None:
+        return None
+    with system.open_input_stream(name) as stream:
+        actions = [json.loads(line) for line in stream.read().splitlines() if line.strip()]
+    noted = [each["commitInfo"]["timestamp"] for each in actions if "timestamp" in each.get("commitInfo", {})]
+    by_file: datetime = written.replace(microsecond=written.microsecond // 1_000 * 1_000)
+    return min([by_file, *(datetime.fromtimestamp(each / 1_000, UTC) for each in noted)])
 
 
 def check_writable(table: Any, place: DeltaPlace) -> None:
