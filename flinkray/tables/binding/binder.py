@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from msgspec.structs import replace
+
 from flinkray.errors import InvalidProgramError
 from flinkray.tables.binding.calls import cast_to, checked_cast
 from flinkray.tables.binding.context import CommonTablePlan, Context
@@ -12,12 +14,16 @@ from flinkray.tables.binding.queries import QueryPlanner, renamed
 from flinkray.tables.binding.scope import Scope, scope_of
 from flinkray.tables.binding.tables import created_table
 from flinkray.tables.catalog import Catalog, View
+from flinkray.tables.functions.registry import FUNCTIONS
 from flinkray.tables.plans.expressions import BoundExpression, Column, Constant, Plan
-from flinkray.tables.plans.nodes import Insert, Project
+from flinkray.tables.plans.nodes import Insert, Project, unique_names
 from flinkray.tables.plans.tables import Table
 from flinkray.tables.syntax import statements as syntax
+from flinkray.tables.syntax.expansion import Expansion
 from flinkray.tables.syntax.expressions import Number, Text
+from flinkray.tables.syntax.names import Name, Path
 from flinkray.tables.syntax.parsing.parser import parse_expression, parse_statement
+from flinkray.tables.syntax.unparsing.queries import query_text
 from flinkray.tables.types.casts import can_cast
 from flinkray.tables.types.logical import RowType
 
@@ -50,17 +56,27 @@ class Binder:
         return created_table(statement, self._context)
 
     def view(self, statement: syntax.CreateView) -> View:
-        """The view of CREATE VIEW: its query is bound now, so that it is right, and again where the view is read."""
-        plan = QueryPlanner(self._context).bind(statement.query, Scope())
+        """The view of CREATE VIEW: its query is bound now, so that it is right, and again where the view is read.
+
+        What it keeps is the query with all names written out, so that it has the same columns whatever its tables get.
+        """
+        expansion = Expansion()
+        plan = QueryPlanner(replace(self._context, expansion=expansion)).bind(statement.query, Scope())
         plan = renamed(plan, statement.columns, statement, self._context)
         try:
             path = self._context.catalog.path(statement.view.texts)
         except InvalidProgramError as error:
             self._context.fail(statement.view, error)
-        span = statement.query.span
         catalog = self._context.catalog
         current = (catalog.current_catalog, catalog.current_database)
-        return View(path, self._context.sql[span.start : span.end], plan.row_type, statement.comment, current)
+        sql = query_text(expansion.expanded(statement.query, unique_names, self._function))
+        return View(path, sql, plan.row_type, statement.comment, current)
+
+    def _function(self, path: Path) -> Path:
+        """A built-in function in capitals, another one as it is written."""
+        name = path.texts[-1].upper()
+        is_known = name in FUNCTIONS and self._context.catalog.function(path.texts) is None
+        return Path((Name(name),)) if is_known else path
 
     def insert(self, statement: syntax.Insert) -> Insert:
         """The plan of INSERT: the query's columns by their order, cast to those of the table, NULL for others."""

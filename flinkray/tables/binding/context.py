@@ -10,6 +10,7 @@ from msgspec import Struct
 from flinkray.errors import InvalidProgramError, SqlValidationError
 from flinkray.tables.catalog import Catalog
 from flinkray.tables.plans.expressions import Plan
+from flinkray.tables.syntax.expansion import Expansion
 from flinkray.tables.syntax.names import Name
 from flinkray.tables.syntax.nodes import Node
 
@@ -25,12 +26,14 @@ class Context(Struct, frozen=True):
 
     Args:
         joins_texts: `+` beside a text joins texts, as in the Table API; SQL has `||` for that alone.
+        expansion: is told what names are found to be.
     """
 
     sql: str
     catalog: Catalog
     common_tables: Mapping[str, CommonTablePlan] = {}
     joins_texts: bool = False
+    expansion: Expansion | None = None
 
     def new_names(self, names: tuple[Name, ...], count: int, node: Node) -> tuple[str, ...]:
         """The names that a list gives so many columns; fails where they are others, or one is there twice."""

@@ -9,7 +9,7 @@ from flinkray.tables.binding.calls import cast_to, plain
 from flinkray.tables.binding.context import CommonTablePlan, Context
 from flinkray.tables.binding.expressions import ExpressionBinder
 from flinkray.tables.binding.relations import RelationBinder
-from flinkray.tables.binding.scope import Scope
+from flinkray.tables.binding.scope import Scope, known_as
 from flinkray.tables.binding.selects import Ending, SelectBinder, sorted_by_outputs
 from flinkray.tables.catalog import View
 from flinkray.tables.plans.expressions import BoundExpression, Column, Plan
@@ -71,7 +71,11 @@ class QueryPlanner:
         else:
             assert isinstance(body, syntax.ExplicitTable)
             relations = RelationBinder(self.context, self.bind, self.view, ())
-            plan = relations.bind(syntax.TableReference(body.path, span=body.span), None).plan
+            table = relations.bind(syntax.TableReference(body.path, span=body.span), None)
+            plan = table.plan
+            if self.context.expansion is not None:
+                columns = [known_as(each, table.scope, self.context.expansion) for each in table.scope.columns]
+                self.context.expansion.star(body, columns)
         return sorted_by_outputs(plan, ending, self.context)
 
     def view(self, view: View) -> Plan:

@@ -82,7 +82,7 @@ class RelationBinder:
             return self._table(node, outer)
         if isinstance(node, syntax.DerivedTable):
             plan = self.query(node.query, outer or Scope())
-            return self._aliased(plan, node.alias, outer)
+            return self._aliased(plan, node.alias, outer, node)
         if isinstance(node, syntax.TableFunction) and self._takes_table(node):
             return self._of_table(node, outer)
         if isinstance(node, syntax.TableFunction | syntax.Unnest):
@@ -90,13 +90,15 @@ class RelationBinder:
         assert isinstance(node, syntax.MatchRecognize)
         source = self.bind(node.source, outer)
         plan = MatchBinder(self.context, source.scope, self.query).bind_match(node, source.plan)
-        return self._aliased(plan, node.alias, outer)
+        return self._aliased(plan, node.alias, outer, node)
 
     # -- one relation
 
-    def _aliased(self, plan: Plan, alias: syntax.Alias | None, outer: Scope | None) -> Bound:
+    def _aliased(self, plan: Plan, alias: syntax.Alias | None, outer: Scope | None, node: Node | None = None) -> Bound:
         if alias is None:
-            return Bound(plan, scope_of(plan.row_type, (), outer))
+            expansion = self.context.expansion
+            table = () if node is None or expansion is None else (expansion.alias(node),)
+            return Bound(plan, scope_of(plan.row_type, table, outer))
         rows = plan.row_type
         if alias.columns:
             rows = self.renamed(rows, alias.columns, alias)
@@ -116,6 +118,8 @@ class RelationBinder:
             plan, table = common.plan, names
         else:
             plan, table = self.named(node.path, node.hints)
+        if self.context.expansion is not None:
+            self.context.expansion.table(node.path, table)
         if node.alias is not None:
             return self._aliased(plan, node.alias, outer)
         return Bound(plan, scope_of(plan.row_type, table, outer))
@@ -149,7 +153,7 @@ class RelationBinder:
         binder = ExpressionBinder(self.context, source.scope, self.query, "a function of a table")
         is_of_changes = node.call.function.texts[-1].upper().endswith("_CHANGELOG")
         function = changelog_function if is_of_changes else window_table_function
-        return self._aliased(function(node.call, source.plan, binder), node.alias, outer)
+        return self._aliased(function(node.call, source.plan, binder), node.alias, outer, node)
 
     def _rows_of(
         self, node: syntax.TableFunction | syntax.Unnest, left: Bound, outer: Scope | None, is_outer: bool
@@ -307,7 +311,7 @@ class RelationBinder:
         if kind not in ("INNER", "LEFT"):
             self.context.fail(node, f"LATERAL is joined as INNER or LEFT, not {kind}")
         plan = self.query(right.query, left.scope)
-        found = self._aliased(plan, right.alias, outer)
+        found = self._aliased(plan, right.alias, outer, right)
         scope = self._beside(left, found)
         return self._chosen(node, self._joined(Correlate(kind, left.plan, plan), scope), kind)
 

@@ -10,6 +10,7 @@ from msgspec import Struct
 from flinkray.errors import did_you_mean
 from flinkray.tables.binding.context import Context
 from flinkray.tables.plans.expressions import BoundExpression, Column, FieldAccess, OuterColumn
+from flinkray.tables.syntax.expansion import Expansion
 from flinkray.tables.syntax.names import Name, Path
 from flinkray.tables.types.logical import LogicalType, RowType
 
@@ -80,6 +81,8 @@ def resolve(path: Path, scope: Scope, context: Context) -> BoundExpression:
         found = _in_one(path, current, context)
         if found is not None:
             column, fields = found
+            if context.expansion is not None:
+                context.expansion.column(path, (*known_as(column, current, context.expansion), *_texts(fields)))
             bound: BoundExpression = Column(column.type, column.index)
             if level:
                 bound = OuterColumn(column.type, column.index, level)
@@ -88,6 +91,15 @@ def resolve(path: Path, scope: Scope, context: Context) -> BoundExpression:
             break
         level, current = level + 1, current.outer
     return _fail_unknown(path, scope, context)
+
+
+def known_as(column: ScopeColumn, scope: Scope, expansion: Expansion) -> tuple[str, ...]:
+    """The names that mean a column wherever the tables of the scope are."""
+    return (*expansion.name_of(column.table, list(scope.tables())), column.name)
+
+
+def _texts(names: Iterable[Name]) -> tuple[str, ...]:
+    return tuple(each.text for each in names)
 
 
 def _in_one(path: Path, scope: Scope, context: Context) -> tuple[ScopeColumn, Sequence[Name]] | None:

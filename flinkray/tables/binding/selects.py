@@ -13,7 +13,7 @@ from flinkray.tables.binding.expressions import GROUPING_FUNCTIONS, ExpressionBi
 from flinkray.tables.binding.grouping import Grouping, Late
 from flinkray.tables.binding.outputs import OutputBinder, has_aggregate, nulls_first
 from flinkray.tables.binding.relations import ONE_ROW, Bound, RelationBinder, ViewBinder
-from flinkray.tables.binding.scope import Scope, field_of, is_column
+from flinkray.tables.binding.scope import Scope, field_of, is_column, known_as
 from flinkray.tables.functions.registry import FUNCTIONS
 from flinkray.tables.functions.signatures import FunctionKind
 from flinkray.tables.plans.expressions import BoundExpression, Column, Constant, Plan, SortKey, WindowCall, rewritten
@@ -137,6 +137,9 @@ class SelectBinder:
                 self.context.fail(star, f"no table {'.'.join(written)!r} in FROM; tables: {known or 'none'}")
         if not columns:
             self.context.fail(star, "* needs a table in FROM")
+        if self.context.expansion is not None:
+            star_columns = [known_as(each, binder.scope, self.context.expansion) for each in columns]
+            self.context.expansion.star(star, star_columns)
         return [Output(binder.star(Column(each.type, each.index), star), each.name) for each in columns]
 
     def _fields(self, star: Star, path: Path, binder: OutputBinder) -> list[Output]:
@@ -144,6 +147,8 @@ class SelectBinder:
         row = binder.bind(Reference(path, span=star.span))
         if not isinstance(row.type, RowType):
             self.context.fail(star, f"{'.'.join(path.texts)!r} is {row.type}, and only a ROW has fields")
+        if self.context.expansion is not None:
+            self.context.expansion.fields(star, path, row.type.names)
         return [Output(field_of(row, place), name) for place, name in enumerate(row.type.names)]
 
     # -- ORDER BY

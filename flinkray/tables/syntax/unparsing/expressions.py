@@ -270,8 +270,8 @@ def _negatable(operand: Expression, negated: bool, operator: str) -> str:
 
 @_text.register
 def _(expression: Between) -> str:
-    symmetric = " SYMMETRIC" if expression.symmetric else ""
-    start = _negatable(expression.operand, expression.negated, f"BETWEEN{symmetric}")
+    symmetric = "SYMMETRIC" if expression.symmetric else "ASYMMETRIC"
+    start = _negatable(expression.operand, expression.negated, f"BETWEEN {symmetric}")
     return f"{start} {expression_text(expression.low, RANGE + 1)} AND {expression_text(expression.high, RANGE + 1)}"
 
 

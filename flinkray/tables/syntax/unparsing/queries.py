@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import singledispatch
 
-from flinkray.tables.syntax.expressions import CommonTable, Expression, Query, QueryBody
+from flinkray.tables.syntax.expressions import CommonTable, Expression, Query, QueryBody, Row
 from flinkray.tables.syntax.queries import (
     Alias,
     DerivedTable,
@@ -36,21 +36,19 @@ from flinkray.tables.syntax.unparsing.expressions import (
 
 
 def query_text(query: Query) -> str:
-    """A query in one line."""
-    parts = []
+    """A query, with a line for each of its clauses and relations, as Flink writes it."""
+    text = _body_text(query.body)
     if query.common_tables:
         tables = ", ".join(_common_table_text(each) for each in query.common_tables)
-        parts.append(f"WITH {'RECURSIVE ' if query.recursive else ''}{tables}")
-    parts.append(_body_text(query.body))
+        text = f"WITH {'RECURSIVE ' if query.recursive else ''}{tables} {text}"
+    parts = [text]
     if query.order_by:
         parts.append(f"ORDER BY {', '.join(order_item_text(item) for item in query.order_by)}")
-    if query.limit is not None and query.offset is None:
-        parts.append(f"LIMIT {expression_text(query.limit)}")
-    elif query.offset is not None:
+    if query.offset is not None:
         parts.append(f"OFFSET {expression_text(query.offset)} ROWS")
-        if query.limit is not None:
-            parts.append(f"FETCH NEXT {expression_text(query.limit)} ROWS ONLY")
-    return " ".join(parts)
+    if query.limit is not None:
+        parts.append(f"FETCH NEXT {expression_text(query.limit)} ROWS ONLY")
+    return "\n".join(parts)
 
 
 def _common_table_text(table: CommonTable) -> str:
@@ -63,9 +61,9 @@ def _body_text(body: QueryBody) -> str:
         return f"({query_text(body)})"
     if isinstance(body, SetOperation):
         kind = f"{body.kind} ALL" if body.all else body.kind
-        return f"{_body_text(body.left)} {kind} {_body_text(body.right)}"
+        return f"{_body_text(body.left)}\n{kind}\n{_body_text(body.right)}"
     if isinstance(body, Values):
-        return f"VALUES {_list(body.rows)}"
+        return "VALUES " + ",\n".join(expression_text(each) for each in body.rows)
     if isinstance(body, ExplicitTable):
         return f"TABLE {path_text(body.path)}"
     assert isinstance(body, Select)
@@ -81,7 +79,8 @@ def _select_text(select: Select) -> str:
         expression_text(item.expression) + ("" if item.alias is None else f" AS {name_text(item.alias)}")
         for item in select.items
     ]
-    parts = ["SELECT", *hints_text(select.hints), *(["DISTINCT"] if select.distinct else []), ", ".join(items)]
+    words = ["SELECT", *hints_text(select.hints), *(["DISTINCT"] if select.distinct else []), ", ".join(items)]
+    parts = [" ".join(words)]
     if select.source is not None:
         parts.append(f"FROM {relation_text(select.source)}")
     if select.where is not None:
@@ -95,14 +94,14 @@ def _select_text(select: Select) -> str:
         parts.append(f"WINDOW {', '.join(windows)}")
     if select.qualify is not None:
         parts.append(f"QUALIFY {expression_text(select.qualify)}")
-    return " ".join(parts)
+    return "\n".join(parts)
 
 
 def _grouping_text(item: Expression | GroupingSets) -> str:
     if isinstance(item, GroupingSets):
-        return f"{item.kind} ({', '.join(_grouping_text(each) for each in item.items)})"
+        return f"{item.kind}({', '.join(_grouping_text(each) for each in item.items)})"
     text = expression_text(item)
-    return "()" if text == "ROW()" else text
+    return text.removeprefix("ROW") if isinstance(item, Row) else text
 
 
 def hints_text(hints: tuple[Hint, ...]) -> list[str]:
@@ -170,10 +169,9 @@ def _(relation: Join) -> str:
     if isinstance(relation.right, Join) and (relation.kind != "COMMA" or relation.right.kind == "COMMA"):
         right = f"({right})"
     if relation.kind == "COMMA":
-        return f"{left}, {right}"
+        return f"{left},\n{right}"
     words = "NATURAL " if relation.natural else ""
-    words += {"CROSS": "CROSS JOIN", "INNER": "JOIN"}.get(relation.kind, f"{relation.kind} JOIN")
-    text = f"{left} {words} {right}"
+    text = f"{left}\n{words}{relation.kind} JOIN {right}"
     if relation.condition is not None:
         text += f" ON {expression_text(relation.condition)}"
     return text + (f" USING {names_text(relation.using)}" if relation.using else "")

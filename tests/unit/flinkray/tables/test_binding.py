@@ -208,7 +208,7 @@ def test_a_view_is_bound_where_it_is_read_and_shows_its_own_text_when_wrong() ->
     statement = parse_statement(sql)
     assert isinstance(statement, syntax.CreateTable)
     catalog.add(Binder(catalog, sql).table(statement)[0], replaces=True)
-    with pytest.raises(SqlValidationError, match=r"no column 'b'[^$]*\n  SELECT a \+ b FROM t\n"):
+    with pytest.raises(SqlValidationError, match=r"no column 'b'[^$]*\n  SELECT `t`\.`a` \+ `t`\.`b`\n"):
         bind_query(catalog, "SELECT x FROM v")
 
 

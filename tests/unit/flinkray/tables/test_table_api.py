@@ -248,7 +248,7 @@ def test_what_is_wrong_fails_where_the_step_is_made(
 def test_an_error_shows_the_query_that_was_made(tables: TableEnvironment) -> None:
     with pytest.raises(SqlError) as raised:
         tables.from_path("users").select(col("uid"), col("cit"))
-    assert str(raised.value).splitlines()[1:] == ["  SELECT `uid`, `cit` FROM `self`", "                ^^^^^"]
+    assert str(raised.value).splitlines()[1:] == ["  SELECT `uid`, `cit`", "                ^^^^^"]
 
 
 def test_a_method_that_is_none_offers_the_nearest() -> None:

@@ -1,0 +1,90 @@
+"""Views keep their query with every name written out, as Flink 2.3 does, so that they stay what they were."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from flinkray import StreamExecutionEnvironment
+from flinkray.errors import SqlValidationError
+from flinkray.tables.binding.binder import Binder, bind_query
+from flinkray.tables.catalog import Catalog, View
+from flinkray.tables.environment.environment import TableEnvironment
+from flinkray.tables.plans.expressions import Plan
+from flinkray.tables.syntax.parsing.parser import parse_statement
+from flinkray.tables.syntax.statements import CreateView
+from tests.support.flink_statements import ANSWERS, flink_statements, is_insert, is_query
+from tests.support.sql import DATA
+
+TABLES = """
+CREATE TABLE t (a INT, b STRING, c DECIMAL(10, 2), r ROW<x INT, y STRING>, arr ARRAY<INT>, m MAP<STRING, INT>,
+  ts TIMESTAMP(3), pt AS PROCTIME(), WATERMARK FOR ts AS ts - INTERVAL '1' SECOND) WITH ('connector' = 'datagen');
+CREATE TABLE u (a INT PRIMARY KEY NOT ENFORCED, name STRING, `select` INT, ts TIMESTAMP(3), WATERMARK FOR ts AS ts)
+  WITH ('connector' = 'datagen');
+CREATE DATABASE d2;
+CREATE TABLE d2.w (k INT, v BIGINT) WITH ('connector' = 'datagen');
+CREATE TABLE d2.t (a INT, z INT) WITH ('connector' = 'datagen')
+"""
+
+
+@pytest.fixture
+def tables() -> TableEnvironment:
+    found = StreamExecutionEnvironment.get_execution_environment({"execution.target": "local"}).tables
+    for statement in TABLES.split(";"):
+        found.execute_sql(statement)
+    return found
+
+
+def view_of(catalog: Catalog, query: str) -> View:
+    sql = f"CREATE VIEW a_view AS {query}"
+    statement = parse_statement(sql)
+    assert isinstance(statement, CreateView)
+    return Binder(catalog, sql).view(statement)
+
+
+def meaning(plan: Plan) -> str:
+    """A plan without the places of its parts in the text."""
+    return re.sub(r"Span\(.*?\)", "", repr(plan))
+
+
+def test_the_queries_of_views_are_written_as_flink_does(tables: TableEnvironment) -> None:
+    found = {}
+    _, *parts = (DATA / "flink_views.txt").read_text().split("\n-- ")
+    expected = dict(part.strip().split("\n\n", 1) for part in parts)
+    for query in expected:
+        found[query] = view_of(tables.catalog, query).sql
+    assert found == expected
+    assert len(found) > 45
+
+
+@pytest.mark.parametrize("file", ANSWERS)
+def test_a_query_means_the_same_with_its_names_written_out(tmp_path: Path, file: str) -> None:
+    tables = StreamExecutionEnvironment.get_execution_environment({"execution.target": "local"}).tables
+    count = 0
+    for name, sql in flink_statements(tmp_path, file).items():
+        if is_query(sql) and not name.endswith("_read"):
+            view = view_of(tables.catalog, sql.rstrip("; \n"))
+            assert meaning(bind_query(tables.catalog, view.sql)) == meaning(bind_query(tables.catalog, sql)), name
+            count += 1
+        elif not is_query(sql) and not is_insert(sql):
+            tables.execute_sql(sql)
+    assert count > 50
+
+
+def test_a_view_has_the_columns_that_it_had_whatever_its_tables_get(tables: TableEnvironment) -> None:
+    tables.execute_sql("CREATE VIEW v AS SELECT * FROM u")
+    tables.execute_sql("CREATE VIEW beside AS SELECT * FROM t, d2.t, (SELECT * FROM u) WHERE t.b = 'x'")
+    names = [tables.sql_query(f"SELECT * FROM {view}").row_type.names for view in ("v", "beside")]
+    assert names == [
+        ("a", "name", "select", "ts"),
+        ("a", "b", "c", "r", "arr", "m", "ts", "pt", "a0", "z", "a1", "name", "select", "ts0"),
+    ]
+    tables.execute_sql("ALTER TABLE u ADD (first STRING FIRST, `last` INT)")
+    assert [tables.sql_query(f"SELECT * FROM {view}").row_type.names for view in ("v", "beside")] == names
+    tables.execute_sql("USE d2")
+    assert tables.sql_query("SELECT name FROM default_catalog.default_database.v").row_type.names == ("name",)
+    tables.execute_sql("ALTER TABLE default_catalog.default_database.u DROP name")
+    with pytest.raises(SqlValidationError, match=r"no column 'name' in u.*\n.*`u`.`name`"):
+        tables.sql_query("SELECT * FROM default_catalog.default_database.v")
