@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pyarrow as pa
+from msgspec import Struct
 
 
 class LookupReader(ABC):
@@ -27,15 +28,30 @@ class LookupReader(ABC):
         """Called once, also where the job failed."""
 
 
-class LookupTable(ABC):
-    """A table that can be asked. Travels to the tasks, so it can be pickled.
+FOR_EVER = 2**53
+"""How many milliseconds what was found is good where it does not change."""
 
-    `cache_ms` says for how long what was found, or not found, is good; 0: for a batch of rows. A subtask keeps about
-    `cache_rows` rows at most.
+
+class LookupCache(Struct, frozen=True):
+    """What a subtask remembers of a table.
+
+    Args:
+        millis: for how long what was found for a key, or not found, is good; 0: for a batch of rows.
+        rows: about how many rows, or keys, are kept at most.
+        idle_millis: after how long without its key what was found is forgotten before.
+        keeps_missing: whether a key that had no rows is one that is known; else it is asked for again.
     """
 
-    cache_ms: int = 0
-    cache_rows: int = 10_000
+    millis: int = 0
+    rows: int = 10_000
+    idle_millis: int = FOR_EVER
+    keeps_missing: bool = True
+
+
+class LookupTable(ABC):
+    """A table that can be asked. Travels to the tasks, so it can be pickled."""
+
+    cache = LookupCache()
 
     @abstractmethod
     def reader(self, keys: Sequence[str], columns: Sequence[str]) -> LookupReader:
@@ -46,10 +62,6 @@ class LookupTable(ABC):
         """
 
 
-FOR_EVER = 2**53
-"""How many milliseconds what was found is good where it does not change."""
-
-
 class RowsLookup(LookupTable):
     """Rows that do not change, looked up in memory.
 
@@ -57,7 +69,7 @@ class RowsLookup(LookupTable):
         read: gives all rows with the columns of the table; called once in each subtask, by its thread.
     """
 
-    cache_ms = FOR_EVER
+    cache = LookupCache(FOR_EVER)
 
     def __init__(self, read: Callable[[], pa.Table]) -> None:
         self._read = read

@@ -26,7 +26,7 @@ from flinkray.connectors.http.clients import (
     shown,
     without_address,
 )
-from flinkray.connectors.lookup import LookupReader, LookupTable
+from flinkray.connectors.lookup import LookupCache, LookupReader, LookupTable
 from flinkray.errors import InvalidProgramError, operator_label
 
 _NAME = "HttpTable"
@@ -44,7 +44,7 @@ class HttpTable(LookupTable):
         url: where it is; the key's columns are added to the query.
         schema: all columns of the table.
         headers, timeout_ms: as of `HttpSink`.
-        cache_ms, cache_rows: as of `LookupTable`.
+        cache: what is remembered of it.
     """
 
     def __init__(
@@ -53,8 +53,7 @@ class HttpTable(LookupTable):
         schema: pa.Schema,
         headers: dict[str, str],
         timeout_ms: int,
-        cache_ms: int,
-        cache_rows: int,
+        cache: LookupCache,
     ) -> None:
         if timeout_ms < 1:
             raise InvalidProgramError(f"{_NAME}(timeout_ms=...), the table's 'request.timeout', is at least 1 ms")
@@ -62,8 +61,7 @@ class HttpTable(LookupTable):
         self._schema = schema
         self._headers = checked_headers(headers, _NAME)
         self._timeout_ms = timeout_ms
-        self.cache_ms = cache_ms
-        self.cache_rows = cache_rows
+        self.cache = cache
 
     def __repr__(self) -> str:
         return f"{_NAME}({shown(self._url)!r})"

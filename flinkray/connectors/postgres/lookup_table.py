@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from flinkray.connectors.lookup import LookupReader, LookupTable
+from flinkray.connectors.lookup import LookupCache, LookupReader, LookupTable
 from flinkray.connectors.postgres.columns import as_arrow, schema_of
 from flinkray.connectors.postgres.connections import checked_uri
 from flinkray.connectors.postgres.keyed_query import MOST_KEYS, KeyedQuery
@@ -21,14 +21,13 @@ class PostgresTable(LookupTable):
     Args:
         uri: "postgresql://host:5432/database", or "host=... dbname=...", with options of libpq; shown nowhere.
         table: its name as SQL has it, such as "orders" or 'sales."Orders"'.
-        cache_ms, cache_rows: as of `LookupTable`.
+        cache: what is remembered of it.
     """
 
-    def __init__(self, uri: str, table: str, cache_ms: int, cache_rows: int) -> None:
+    def __init__(self, uri: str, table: str, cache: LookupCache) -> None:
         self._uri = checked_uri(uri, _NAME)
         self._table = table
-        self.cache_ms = cache_ms
-        self.cache_rows = cache_rows
+        self.cache = cache
 
     def __repr__(self) -> str:
         return f"{_NAME}({self._table!r})"

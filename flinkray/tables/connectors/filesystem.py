@@ -107,7 +107,7 @@ def _source(table: Table, options: ConnectorOptions) -> TableSource:
     path, file_format = options.required("path"), _format(table, options)
     _check_times(options, file_format, is_written=False)
     _compression(options, file_format)
-    options.refuse("source.report-statistics", "no plan depends on statistics of files; leave it out")
+    options.has_no_effect("source.report-statistics", "no plan depends on statistics of files")
     monitor = options.millis("source.monitor-interval")
     if monitor == 0:
         raise options.fail("option 'source.monitor-interval' is at least 1 ms")
@@ -147,7 +147,7 @@ def _sink(table: Table, options: ConnectorOptions) -> Sink:
     lines = _lines(table, options, file_format)
     if lines is None and file_format == "csv" and options.text("csv.field-delimiter", ",") != ",":
         raise options.fail("with 'csv.header' CSV is written with commas, whatever 'csv.field-delimiter' says")
-    options.refuse(
+    options.has_no_effect(
         "sink.rolling-policy.check-interval",
         "files are looked at when rows come, and each ends with the next checkpoint, before which none is seen",
     )

@@ -104,7 +104,7 @@ def _lookup(table: Table, options: ConnectorOptions) -> LookupTable:
         schema_of(physical_columns(table)),
         options.with_prefix("header."),
         options.millis("request.timeout", _TIMEOUT_MS) or 0,
-        *lookup_cache(options),
+        lookup_cache(options),
     )
 
 

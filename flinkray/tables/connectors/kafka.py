@@ -262,7 +262,9 @@ def _sink(table: Table, options: ConnectorOptions, upsert: bool) -> Sink:
     for of_sources in (_GROUP, _RESET):
         properties.pop(of_sources, None)
     options.refuse("sink.semantic", "it is 'sink.delivery-guarantee' now")
-    options.refuse("sink.transaction-naming-strategy", "each transaction has a name of its own, which none has again")
+    options.has_no_effect(
+        "sink.transaction-naming-strategy", "each transaction has a name of its own, which none has again"
+    )
     guarantee = options.one_of("sink.delivery-guarantee", tuple(_GUARANTEES), "at-least-once")
     written = {column.metadata_key: column.name for column in metadata_columns(table) if not column.is_virtual}
     return KafkaSink(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
+import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
@@ -13,11 +15,12 @@ from flinkray.config.parsers import number as parse_number
 from flinkray.config.parsers import text as parse_text
 from flinkray.config.parsers import truth as parse_truth
 from flinkray.config.parsers import whole_number as parse_whole_number
-from flinkray.connectors.lookup import FOR_EVER
+from flinkray.connectors.lookup import FOR_EVER, LookupCache
 from flinkray.errors import InvalidProgramError, did_you_mean
 
 T = TypeVar("T")
 D = TypeVar("D")
+logger = logging.getLogger(__name__)
 CONNECTOR = "connector"
 _MOST_ROWS = 2**62
 """Where nothing says how many rows are cached."""
@@ -131,6 +134,11 @@ class ConnectorOptions:
         if self.has(key):
             raise self.fail(f"option {key!r}: {why}")
 
+    def has_no_effect(self, key: str, why: str) -> None:
+        """Says, once in this process, that an option of Flink's, if it is given, changes no row here, and why."""
+        if self.has(key):
+            _say_once(f"option {key!r} of 'connector' = {self.connector!r} has no effect here: {why}")
+
     def check_all_read(self, but: tuple[str, ...]) -> None:
         """Raise unless the connector knows all options that are given.
 
@@ -143,12 +151,22 @@ class ConnectorOptions:
                 raise self.fail(f"there is no option {key!r}{did_you_mean(key, known)}; options: {', '.join(known)}")
 
 
-def lookup_cache(options: ConnectorOptions) -> tuple[int, int]:
-    """For how many milliseconds what a table was asked for is good, and how many rows are kept."""
+@functools.cache
+def _say_once(sentence: str) -> None:
+    logger.warning("%s", sentence)
+
+
+def lookup_cache(options: ConnectorOptions) -> LookupCache:
+    """What is remembered of a table that is looked up: nothing, unless 'lookup.cache' says so."""
+    prefix = "lookup.partial-cache"
     is_cached = options.one_of("lookup.cache", ("NONE", "PARTIAL"), "NONE") == "PARTIAL"
-    expiry = options.read("lookup.partial-cache.expire-after-write", parse_duration, FOR_EVER)
-    rows = options.read("lookup.partial-cache.max-rows", parse_whole_number, _MOST_ROWS)
-    return (expiry if is_cached else 0), rows
+    found = LookupCache(
+        options.read(f"{prefix}.expire-after-write", parse_duration, FOR_EVER),
+        options.read(f"{prefix}.max-rows", parse_whole_number, _MOST_ROWS),
+        options.read(f"{prefix}.expire-after-access", parse_duration, FOR_EVER),
+        options.truth(f"{prefix}.cache-missing-key", True),
+    )
+    return found if is_cached else LookupCache(0, found.rows)
 
 
 def size_in_bytes(raw: object) -> int:

@@ -24,24 +24,30 @@ _PORT = 5432
 _ALL, _UPSERT = "all", "upsert"
 _OF_LIBPQ = {"ApplicationName": "application_name", "connectTimeout": "connect_timeout"}
 """What parameters of JDBC's addresses are called here."""
-_NOT_HERE = {
-    "driver": "the server is asked without JDBC's drivers; leave it out",
+_WITHOUT_EFFECT = {
+    "driver": "the server is asked without JDBC's drivers",
     "connection.max-retry-timeout": "give the address 'connect_timeout' in seconds, as in '...?connect_timeout=5'",
-    "scan.fetch-size": "rows come in batches of columns, whose size the source finds itself; leave it out",
-    "scan.auto-commit": "nothing is written while rows are read; leave it out",
+    "scan.fetch-size": "rows come in batches of columns, whose size the source finds itself",
+    "scan.auto-commit": "nothing is written while rows are read",
+    **dict.fromkeys(
+        ("scan.partition.num", "scan.partition.lower-bound", "scan.partition.upper-bound"),
+        "the source finds the ranges itself; 'scan.partition.column' alone says by what",
+    ),
+    **dict.fromkeys(
+        ("sink.buffer-flush.max-rows", "sink.buffer-flush.interval"),
+        "rows are written as they come in batches, or with their checkpoint",
+    ),
+    "sink.max-retries": "what may succeed later is tried again as the page about PostgreSQL says",
+    "lookup.max-retries": "what may succeed later is tried again as the page about PostgreSQL says",
 }
-_NOT_HERE_OF_SINKS = {
-    "sink.buffer-flush.max-rows": "rows are written as they come in batches, or with their checkpoint; leave it out",
-    "sink.buffer-flush.interval": "rows are written as they come in batches, or with their checkpoint; leave it out",
-    "sink.max-retries": "what may succeed later is tried again as the page about PostgreSQL says; leave it out",
-}
+"""Options of Flink's JDBC connector about how it works."""
 
 
 def _uri(options: ConnectorOptions) -> str:
     """The server's address, with user and password where they are options of their own."""
     given = options.required("url")
-    for refused, why in _NOT_HERE.items():
-        options.refuse(refused, why)
+    for key, why in _WITHOUT_EFFECT.items():
+        options.has_no_effect(key, why)
     url = _without_jdbc(given, options) if given.startswith(_JDBC) else given
     scheme, separator, rest = url.partition("://")
     if not separator or scheme not in ("postgresql", "postgres"):
@@ -75,16 +81,12 @@ def _without_jdbc(url: str, options: ConnectorOptions) -> str:
 def _source(table: Table, options: ConnectorOptions) -> TableSource:
     name, uri = options.required("table-name"), _uri(options)
     key = options.text("scan.partition.column") or None
-    for ignored in ("scan.partition.num", "scan.partition.lower-bound", "scan.partition.upper-bound"):
-        options.refuse(ignored, "the source finds the ranges itself; 'scan.partition.column' alone says by what")
     columns = [column.name for column in physical_columns(table)]
     return TableSource(PostgresSource(uri, name, columns=columns, key=key))
 
 
 def _sink(table: Table, options: ConnectorOptions) -> Sink:
     guarantee = options.one_of("sink.delivery-guarantee", ("at-least-once", "exactly-once"), "exactly-once")
-    for refused, why in _NOT_HERE_OF_SINKS.items():
-        options.refuse(refused, why)
     return PostgresSink(
         _uri(options),
         options.required("table-name"),
@@ -96,7 +98,7 @@ def _sink(table: Table, options: ConnectorOptions) -> Sink:
 
 
 def _lookup(_table: Table, options: ConnectorOptions) -> LookupTable:
-    return PostgresTable(_uri(options), options.required("table-name"), *lookup_cache(options))
+    return PostgresTable(_uri(options), options.required("table-name"), lookup_cache(options))
 
 
 JDBC = Connector(_source, _sink, lookup=_lookup)

@@ -50,6 +50,8 @@ class LookupJoinOperator(Operator):
         self._store = RowStore(self._schema)
         self._asked_at: Ids = np.zeros(0, np.int64)
         """When each key was asked for last."""
+        self._came_at: Ids = np.zeros(0, np.int64)
+        """When a row had it last."""
 
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)
@@ -68,7 +70,8 @@ class LookupJoinOperator(Operator):
 
     def process_batch(self, batch: Batch, input_index: int = 0) -> None:
         rows = batch.data
-        if not self._factory.table.cache_ms or len(self._store) > self._factory.table.cache_rows:
+        cache = self._factory.table.cache
+        if not cache.millis or max(len(self._store), len(self._index)) > cache.rows:
             self._forget()
         is_null = any_null(rows, self._keys)
         may_match = np.ones(rows.num_rows, np.bool_) if is_null is None else ~is_null
@@ -115,9 +118,11 @@ class LookupJoinOperator(Operator):
         """The number of each row's key, whose rows of the table are in the store now."""
         columns = pa.RecordBatch.from_arrays(columns.columns, names=self._names)
         keys = self._index.ids(columns)
-        now = self.context.clock.now_ms()
+        now, cache = self.context.clock.now_ms(), self._factory.table.cache
         self._know(len(self._index))
-        asked = distinct(keys[self._asked_at[keys] <= now - max(1, self._factory.table.cache_ms)])
+        is_old = self._asked_at[keys] <= now - max(1, cache.millis)
+        asked = distinct(keys[is_old | (self._came_at[keys] <= now - max(1, cache.idle_millis))])
+        self._came_at[keys] = now
         if len(asked):
             _, old = self._store.of_keys(asked)
             self._store.remove(old)
@@ -131,6 +136,8 @@ class LookupJoinOperator(Operator):
                 self._wait()
                 missing = self._ask(columns, missing, firsts)
             self._asked_at[asked] = self.context.clock.now_ms()
+            if not cache.keeps_missing:
+                self._asked_at[missing] = _NEVER
         return keys
 
     def _ask(self, columns: pa.RecordBatch, asked: Ids, firsts: Ids) -> Ids:
@@ -159,6 +166,7 @@ class LookupJoinOperator(Operator):
         if keys > len(self._asked_at):
             more = np.full(max(keys, 2 * len(self._asked_at)) - len(self._asked_at), _NEVER)
             self._asked_at = np.concatenate([self._asked_at, more])
+            self._came_at = np.concatenate([self._came_at, more])
 
     def _read(self, keys: pa.RecordBatch) -> pa.RecordBatch:
         found = self._reader.lookup(keys)

@@ -13,6 +13,7 @@ from msgspec import structs
 from flinkray import FileCompaction, InvalidProgramError, PartitionCommit, RequestLimits, StreamExecutionEnvironment
 from flinkray.connectors.delivery_guarantee import DeliveryGuarantee
 from flinkray.connectors.lake.enumerator import LATEST
+from flinkray.connectors.lookup import LookupCache
 from flinkray.tables.connectors.connectors import changes_of, lookup_of, scan, sink_of
 from flinkray.tables.connectors.lake import ICEBERG
 from flinkray.tables.connectors.options import ConnectorOptions
@@ -70,7 +71,6 @@ def table(columns: str, options: str) -> Table:
         ("n INT", f"{CSV},'source.path.regex-pattern'='('", "cannot take '(': expected a regular expression"),
         ("n INT", f"{PARQUET},'parquet.utc-timezone'='false'", "'parquet.utc-timezone' cannot be false: times are"),
         ("n INT", f"{KAFKA},'format'='avro','avro.timestamp_mapping.legacy'='false'", "cannot be false: messages"),
-        ("n INT", f"{PARQUET},'source.report-statistics'='NONE'", "'source.report-statistics': no plan depends on"),
         ("n INT, s INT METADATA FROM 'file.sise'", CSV, "did you mean 'file.size'?"),
         ("n INT", f"{CSV},'csv.header'='true','csv.null-literal'='x'", "option 'csv.null-literal': with 'csv.header'"),
         ("n INT", f"{KAFKA}", "option 'format' is missing"),
@@ -98,11 +98,6 @@ def table(columns: str, options: str) -> Table:
             "n INT",
             f"{JDBC[:-1]}?reWriteBatchedInserts=true'",
             "'reWriteBatchedInserts' of 'url' is one of JDBC's driver",
-        ),
-        (
-            "n INT",
-            f"{JDBC},'driver'='org.postgresql.Driver'",
-            "option 'driver': the server is asked without JDBC's drivers",
         ),
         (
             "n INT",
@@ -228,12 +223,31 @@ def test_rows_of_requests_are_gathered_as_the_options_of_asynchronous_sinks_say(
     assert source.parallelism == 1
 
 
+def test_options_about_how_others_work_have_no_effect_which_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
+    of_jdbc = "'driver'='org.postgresql.Driver','scan.fetch-size'='100','lookup.max-retries'='3'"
+    read = "'scan.partition.column'='n','scan.partition.num'='4','scan.partition.lower-bound'='0'"
+    written = "'sink.buffer-flush.max-rows'='1','sink.buffer-flush.interval'='1 s','sink.max-retries'='3'"
+    for _ in range(2):
+        sink(table("n INT", f"{JDBC},{of_jdbc},{read},{written}"))
+        lookup_of(table("n INT", f"{JDBC},{of_jdbc},{read},{written}"))
+        scan(table("n INT", f"{PARQUET},'source.report-statistics'='NONE'"))
+        sink(table("n INT", f"{CSV},'sink.rolling-policy.check-interval'='1 min'"))
+        sink(table("n INT", f"{KAFKA},'format'='json','sink.transaction-naming-strategy'='POOLING'"))
+    assert len(caplog.messages) == len(set(caplog.messages)) == 11
+    assert "option 'driver' of 'connector' = 'jdbc' has no effect here: the server is asked without" in caplog.text
+    assert "'sink.rolling-policy.check-interval' of 'connector' = 'filesystem' has no effect here" in caplog.text
+
+
 def test_a_table_that_is_looked_up_keeps_what_it_found_as_its_options_say() -> None:
     cached = "'lookup.cache'='PARTIAL','lookup.partial-cache.expire-after-write'='2 s'"
     found = lookup_of(table("n INT", f"{JDBC},{cached},'lookup.partial-cache.max-rows'='7'"))
     assert found is not None
-    assert (found.cache_ms, found.cache_rows) == (2_000, 7)
-    assert getattr(lookup_of(table("n INT", JDBC)), "cache_ms", None) == 0
+    assert found.cache == LookupCache(2_000, 7)
+    more = "'lookup.partial-cache.expire-after-access'='1 s','lookup.partial-cache.cache-missing-key'='false'"
+    found = lookup_of(table("n INT", f"{JDBC},{cached},{more}"))
+    assert found is not None
+    assert (found.cache.idle_millis, found.cache.keeps_missing) == (1_000, False)
+    assert getattr(lookup_of(table("n INT", JDBC)), "cache", None) == LookupCache(0, 2**62)
     assert lookup_of(table("n INT", f"{KAFKA},'format'='json'")) is None
     with pytest.raises(InvalidProgramError, match="did you mean 'lookup.cache'".replace(".", r"\.")):
         lookup_of(table("n INT", f"{JDBC},'lookup.cach'='NONE'"))
@@ -300,7 +314,6 @@ def test_files_of_a_table_end_as_its_rolling_policy_says(options: str, limits: t
     ("options", "words"),
     [
         ("'sink.rolling-policy.file-size'='7 bits'", "expected a size such as '128MB'"),
-        ("'sink.rolling-policy.check-interval'='1 min'", "looked at when rows come"),
     ],
 )
 def test_what_is_wrong_with_a_rolling_policy_is_said(options: str, words: str) -> None:

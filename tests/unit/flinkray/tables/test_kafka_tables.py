@@ -264,7 +264,6 @@ REFUSED: dict[str, tuple[str, str, str]] = {
         "is for messages without a key",
     ),
     "sink.semantic": ("n INT", f"{KAFKA},'sink.semantic'='exactly-once'", "it is 'sink.delivery-guarantee' now"),
-    "naming": ("n INT", f"{KAFKA},'sink.transaction-naming-strategy'='POOLING'", "a name of its own"),
     "upsert partitioner": (BY_KEY, f"{UPSERT},'sink.partitioner'='fixed'", "which their key says"),
     "half a buffer": (BY_KEY, f"{UPSERT},'sink.buffer-flush.max-rows'='7'", "are both above 0, or both 0"),
     "upsert start": (BY_KEY, f"{UPSERT},'properties.auto.offset.reset'='latest'", "this table begins otherwise"),
@@ -273,7 +272,7 @@ REFUSED: dict[str, tuple[str, str, str]] = {
 ONLY_WRITTEN = frozenset(
     {
         *("partition", "one topic", "many topics", "sink.partitioner", "a class of Java", "another class"),
-        *("round-robin", "sink.semantic", "naming", "upsert partitioner", "half a buffer"),
+        *("round-robin", "sink.semantic", "upsert partitioner", "half a buffer"),
     }
 )
 

@@ -20,6 +20,7 @@ from flinkray.connectors.http import lookup, webhook
 from flinkray.connectors.http.event_sink import EventWriter
 from flinkray.connectors.http.lookup import HttpTable
 from flinkray.connectors.http.webhook import WebhookReader
+from flinkray.connectors.lookup import LookupCache
 from tests.support.api import FakeSubtaskContext
 from tests.support.bad_cases import WriterContext, check, written
 from tests.support.http import DEADLINE_S, Answered, Service, ask
@@ -240,7 +241,9 @@ def test_lookups(monkeypatch: pytest.MonkeyPatch) -> None:
     schema = pa.schema([("id", pa.int64()), ("name", pa.string())])
 
     def look_up(url: str, timeout_ms: int = 60_000) -> None:
-        with contextlib.closing(HttpTable(url, schema, {}, timeout_ms, 0, 0).reader(["id"], ["id", "name"])) as reader:
+        with contextlib.closing(
+            HttpTable(url, schema, {}, timeout_ms, LookupCache()).reader(["id"], ["id", "name"])
+        ) as reader:
             reader.open(TaskContext())
             reader.lookup(pa.RecordBatch.from_pydict({"id": [1]}))
 

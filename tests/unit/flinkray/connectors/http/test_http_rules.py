@@ -39,13 +39,14 @@ from flinkray.connectors.http.clients import (
 from flinkray.connectors.http.events import COMMENT, GONE, History, events_of, together
 from flinkray.connectors.http.intake import BodyBytes, Intake
 from flinkray.connectors.http.lookup import HttpTable
+from flinkray.connectors.lookup import LookupCache
 from flinkray.errors import RecordError
 from flinkray.types.records import Kind
 from tests.support.http import rows_of
 
 JSON = JsonFormat({"n": int})
 SECRET = "hush"
-TABLE = {"url": "http://h/", "schema": pa.schema([]), "headers": {}, "cache_ms": 0, "cache_rows": 0}
+TABLE = {"url": "http://h/", "schema": pa.schema([]), "headers": {}, "cache": LookupCache()}
 
 
 def test_what_an_answer_means_follows_from_its_status() -> None:

@@ -21,6 +21,7 @@ from flinkray.connectors.http.clients import HttpError
 from flinkray.connectors.http.event_sink import EventWriter
 from flinkray.connectors.http.lookup import HttpTable
 from flinkray.connectors.http.webhook import WebhookReader
+from flinkray.connectors.lookup import LookupCache
 from flinkray.connectors.source import ReaderStatus, SourceBatch
 from flinkray.errors import ConnectorError
 from tests.support.api import FakeSubtaskContext
@@ -451,8 +452,8 @@ def test_a_service_is_asked_for_the_rows_of_each_key() -> None:
         "/rows?v=1&id=4": Answered(200, "null"),
     }
     with Service(lambda asked: answers[asked.path]) as service:
-        table = HttpTable(f"{service.url}?v=1", schema, {"X": "y"}, 1_000, 5, 6)
-        assert (table.cache_ms, table.cache_rows) == (5, 6)
+        table = HttpTable(f"{service.url}?v=1", schema, {"X": "y"}, 1_000, LookupCache(5, 6))
+        assert table.cache == LookupCache(5, 6)
         for columns, expected in (
             (["name", "id"], [("a", 1), ("b", 3), ("c", 3)]),
             (["id"], [(1,), (3,), (3,)]),
@@ -480,7 +481,9 @@ def test_a_service_is_asked_for_the_rows_of_each_key() -> None:
 
 def test_when_a_key_cannot_be_looked_up_no_other_request_is_left_under_way() -> None:
     with Service(lambda asked: Answered(403 if asked.path.endswith("=1") else 0)) as service:
-        reader: Any = HttpTable(service.url, pa.schema([("id", pa.int64())]), {}, 60_000, 0, 0).reader(["id"], ["id"])
+        reader: Any = HttpTable(service.url, pa.schema([("id", pa.int64())]), {}, 60_000, LookupCache()).reader(
+            ["id"], ["id"]
+        )
         reader.open(TaskContext())
         with pytest.raises(HttpError, match="403"):
             reader.lookup(pa.RecordBatch.from_pydict({"id": [1, 2, 3]}))

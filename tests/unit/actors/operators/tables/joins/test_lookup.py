@@ -10,7 +10,7 @@ import pytest
 
 from actors.operators.tables.joins.lookup import LookupJoinOperator
 from flinkray.batches.batch import Batch
-from flinkray.connectors.lookup import LookupReader, LookupTable
+from flinkray.connectors.lookup import FOR_EVER, LookupCache, LookupReader, LookupTable
 from flinkray.errors import TypeMismatchError
 from flinkray.tables.plans.expressions import Call, Column
 from flinkray.tables.types.arrow import stored_schema
@@ -30,10 +30,11 @@ ALL = Changes(updates=True, deletes=True)
 class Rows(LookupTable):
     """A table in memory, which remembers what it was asked for."""
 
-    def __init__(self, rows: Sequence[tuple[str, int]], cache_ms: int = 0) -> None:
+    def __init__(
+        self, rows: Sequence[tuple[str, int]], cache_ms: int = 0, idle_ms: int = FOR_EVER, keeps_missing: bool = True
+    ) -> None:
         self.rows = list(rows)
-        self.cache_ms = cache_ms
-        self.cache_rows = 3
+        self.cache = LookupCache(cache_ms, 3, idle_ms, keeps_missing)
         self.asked: list[list[str]] = []
 
     def reader(self, keys: Sequence[str], columns: Sequence[str]) -> LookupReader:
@@ -116,6 +117,38 @@ def test_what_was_found_is_good_for_its_time_and_there_is_only_so_much_of_it() -
         push(operator, (1, "m"))
         push(operator, (1, "m"))
         assert table.asked[3:] == [["m"], ["m"]]
+
+
+def test_keys_without_rows_count_as_well() -> None:
+    table = Rows([("a", 1)], cache_ms=100)
+    with harness(table) as operator:
+        push(operator, (1, "a"), (2, "x"))
+        push(operator, (3, "y"), (4, "z"))
+        push(operator, (1, "a"))
+    assert table.asked == [["a", "x"], ["y", "z"], ["a"]]
+
+
+def test_what_no_row_asks_for_is_forgotten_earlier() -> None:
+    table = Rows([("a", 1), ("b", 2)], cache_ms=100, idle_ms=40)
+    with harness(table) as operator:
+        push(operator, (1, "a"), (2, "b"))
+        operator.advance(39)
+        push(operator, (1, "a"))
+        operator.advance(39)
+        push(operator, (1, "a"), (2, "b"))
+        operator.advance(22)
+        push(operator, (1, "a"), (2, "b"))
+    assert table.asked == [["a", "b"], ["b"], ["a"]]
+
+
+def test_a_key_without_rows_may_be_asked_for_again() -> None:
+    table = Rows([("a", 1)], cache_ms=100, keeps_missing=False)
+    with harness(table) as operator:
+        assert push(operator, (1, "a"), (2, "x")) == [(0, 1, 1), (0, 2, None)]
+        table.rows = [("x", 5)]
+        assert push(operator, (1, "a"), (2, "x")) == [(0, 1, 1), (0, 2, 5)]
+        assert push(operator, (1, "a"), (2, "x")) == [(0, 1, 1), (0, 2, 5)]
+    assert table.asked == [["a", "x"], ["x"]]
 
 
 def test_rows_of_other_columns_are_refused() -> None:
