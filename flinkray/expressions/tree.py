@@ -488,6 +488,8 @@ def lit(value: object) -> Expression:
         raise InvalidProgramError(
             f"lit takes integers of 64 bits, -2**63 ... 2**64 - 1, not {value}; use a float, or a decimal.Decimal"
         )
+    if isinstance(value, str) and not value.isascii() and any("\ud800" <= each <= "\udfff" for each in value):
+        raise InvalidProgramError(f"lit cannot take {value!r}: half of a surrogate pair is no character")
     if isinstance(value, decimal.Decimal) and not value.is_finite():
         raise InvalidProgramError(f"lit cannot take {value!r}, which no column of decimals can hold; use a float")
     return Literal(value)

@@ -426,13 +426,36 @@ def column_of(results: Sequence[Any], kind: pa.DataType) -> pa.Array:
     PyFlink's workers, and decimals get the digits of their type, the even one of two that are as near.
 
     Raises:
-        ArrowException: a value does not fit for another reason.
+        TypeMismatchError: a value does not fit for another reason.
     """
-    values = [_stored(each, kind) for each in results]
     try:
-        return pa.array(values, kind)
-    except (pa.ArrowException, TypeError, ValueError):
-        return pa.array([_fitting(each, kind) for each in values], kind)
+        return pa.array([_stored(each, kind) for each in results], kind)
+    except _MISFITS:
+        pass
+    try:
+        return _fitting_column(results, kind)
+    except _MISFITS as error:
+        raise TypeMismatchError(_misfit(results, kind)) from error
+
+
+_MISFITS = (pa.ArrowException, TypeError, ValueError, OverflowError)
+
+
+def _fitting_column(results: Sequence[Any], kind: pa.DataType) -> pa.Array:
+    return pa.array([_fitting(_stored(each, kind), kind) for each in results], kind)
+
+
+def _misfit(results: Sequence[Any], kind: pa.DataType) -> str:
+    """What is wrong with the first value that does not fit, all of which make no column."""
+    for value in results:
+        try:
+            _fitting_column([value], kind)
+        except _MISFITS:
+            return (
+                f"a function gave {short_repr(value)} ({type(value).__name__}), which its result type {kind} does not "
+                "hold: give another value, or result_type= another type"
+            )
+    return f"what a function gave makes no column of its result type {kind}"
 
 
 def _fitting(value: Any, kind: pa.DataType) -> Any:

@@ -176,7 +176,7 @@ class PandasSource(TableSource):
             raise InvalidProgramError(f"a stream's columns have text as names; this DataFrame has {names[0]!r}")
         try:
             table = pa.Table.from_pandas(frame, preserve_index=False)
-        except (pa.ArrowException, TypeError, ValueError, AttributeError) as error:
+        except (pa.ArrowException, TypeError, ValueError, OverflowError, AttributeError) as error:
             raise InvalidProgramError(f"cannot turn {type(frame).__name__} into columns: {error}") from error
         if len(frame) and not table.num_columns:
             raise InvalidProgramError(f"{_NO_COLUMNS.format(len(frame))}; frame.reset_index() makes one of its index")

@@ -45,6 +45,7 @@ from flinkray.time.watermarks import WatermarkStrategy
 from flinkray.transformations.operator_factories import SourceFactory
 from flinkray.transformations.transformation import PhysicalTransformation, Transformation
 from flinkray.types.changelogs import Changes as RowChanges
+from flinkray.types.records import Kind
 
 _NAMES = re.compile(r"`(?:[^`]|``)+`|[^.`]+")
 
@@ -118,9 +119,14 @@ class TableEnvironment(StatementEnvironment):
         if kind is not None:
             return self._from_source(CollectionSource(rows, stored_schema(kind), argument="schema"), "Elements", kind)
         source = CollectionSource(rows, argument="schema")
+        assert source.output_type is not None
+        if source.output_type.kind is Kind.OBJECT:
+            raise InvalidProgramError(
+                "from_elements: no type of SQL holds all values that are there; give a schema with types, a ROW of "
+                "DataTypes, that says what they are"
+            )
         if schema is None:
             return self._from_source(source, "Elements")
-        assert source.output_type is not None
         names = list(source.output_type.schema.names)
         if len(schema) != len(names):
             raise InvalidProgramError(f"from_elements: {len(schema)} names for rows of {len(names)} columns")

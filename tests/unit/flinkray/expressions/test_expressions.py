@@ -76,6 +76,8 @@ def test_a_literal_that_no_column_can_hold_is_refused_when_it_is_written() -> No
             lit(integer)
     with pytest.raises(InvalidProgramError, match="which no column of decimals can hold"):
         lit(Decimal("NaN"))
+    with pytest.raises(InvalidProgramError, match="half of a surrogate pair"):
+        lit("a\ud800")
     with pytest.raises(InvalidProgramError, match=r"lit cannot take (np|numpy)\.timedelta64"):
         at + np.timedelta64(1, "M")
 

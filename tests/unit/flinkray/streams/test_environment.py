@@ -169,6 +169,7 @@ def test_wrong_sources(env: Env) -> None:
         (lambda: env.from_sequence(0, 2**63 - 1), r"the highest of which is 2\*\*63 - 2"),
         (lambda: env.from_arrow([1]), "from_arrow takes"),
         (lambda: env.from_pandas(pd.DataFrame({1: [1]})), "text as names"),
+        (lambda: env.from_pandas(pd.DataFrame({"a": [10**30, 1]})), "cannot turn DataFrame into columns"),
         (lambda: env.from_source([1], WatermarkStrategy.no_watermarks(), "x"), "takes a Source"),  # type: ignore[arg-type]
         (lambda: env.add_source(3), "takes a generator function"),  # type: ignore[arg-type]
     ):
