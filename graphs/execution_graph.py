@@ -185,6 +185,12 @@ class IntermediateResult:
         return all(edge.barriers_overtake for edge in self.consumer_edges)
 
     @property
+    def consumer_max_parallelism(self) -> int | None:
+        """None where nobody reads it."""
+        vertices = self.producer.graph.job_vertices
+        return vertices[self.consumer_edges[0].target].max_parallelism if self.consumer_edges else None
+
+    @property
     def pattern(self) -> DistributionPattern:
         """How partitions are spread over the consumer's subtasks; ALL_TO_ALL as well where nobody reads them."""
         return self.consumer_edges[0].pattern if self.consumer_edges else DistributionPattern.ALL_TO_ALL
@@ -247,6 +253,7 @@ class ExecutionJobVertex:
         self.name = job_vertex.name
         self.parallelism = parallelism
         self.max_parallelism = job_vertex.max_parallelism
+        """That of the job vertex, or of the checkpoint that the job has started from where the program sets none."""
         self.slot_sharing_group = job_vertex.slot_sharing_group
         self.co_location_group = job_vertex.co_location_group
         self.resources: ResourceSpec = job_vertex.min_resources

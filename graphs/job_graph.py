@@ -212,6 +212,8 @@ class JobVertex(Struct, frozen=True):
     preferred_resources: ResourceSpec = ResourceSpec()
     is_stoppable: bool = True
     """Whether its sources can be asked to end their data early."""
+    has_own_max_parallelism: bool = True
+    """Whether the program sets the max parallelism; else it becomes that of the checkpoint that the job starts from."""
 
     @property
     def head(self) -> OperatorConfig:

@@ -99,6 +99,8 @@ class StreamNode(Struct, eq=False, kw_only=True):
     managed_memory_slot_use_cases: frozenset[str]
     computes: str = ""
     """As of the transformation."""
+    has_own_max_parallelism: bool = True
+    """Whether the program sets the max parallelism; else it is made of the parallelism."""
     in_edges: list[StreamEdge] = field(default_factory=list)
     out_edges: list[StreamEdge] = field(default_factory=list)
 

@@ -40,6 +40,8 @@ class PartitionDescriptor(Struct, frozen=True):
     is_broadcast: bool
     barriers_overtake: bool = True
     """Whether unaligned barriers go before its rows; see `graphs.job_graph.JobEdge`."""
+    max_parallelism: int | None = None
+    """That of the consumer; None: as its partitioner says."""
 
 
 class ChannelDescriptor(Struct, frozen=True):

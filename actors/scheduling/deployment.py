@@ -62,6 +62,7 @@ def _partition(partition: IntermediateResultPartition) -> PartitionDescriptor:
         subpartitions=partition.number_of_subpartitions,
         is_broadcast=partition.result.is_broadcast,
         barriers_overtake=partition.result.barriers_overtake,
+        max_parallelism=partition.result.consumer_max_parallelism,
     )
 
 

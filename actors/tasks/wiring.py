@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from msgspec.structs import replace
+
 from actors.network.consumer.input_gate import InputGate, SingleInputGate, UnionInputGate
 from actors.network.flow.debloating import debloater
 from actors.network.producer.record_writer import RecordWriter
@@ -25,7 +27,7 @@ from actors.tasks.inputs.input_processor import (
 )
 from actors.tasks.inputs.key_sorter import KeySorter
 from actors.tasks.inputs.sorted_inputs import SortedTaskInputs, SorterOutput
-from flinkray.transformations.partitioning import Partitioner
+from flinkray.transformations.partitioning import KeyGroupPartitioner, Partitioner
 from flinkray.types.records import Timestamp
 from graphs.job_graph import NetworkEdge, NetworkInput, OperatorConfig, SourceInput
 
@@ -148,6 +150,9 @@ def create_writer(
 ) -> RecordWriter:
     """Makes the writer of one result of the task."""
     deployment, services, settings = environment.deployment, environment.services, environment.settings
+    groups = deployment.partitions[edge.result_index].max_parallelism
+    if isinstance(partitioner, KeyGroupPartitioner) and groups is not None:
+        partitioner = replace(partitioner, max_parallelism=groups)
     return RecordWriter(
         partition,
         partitioner,

@@ -33,7 +33,8 @@ MAX_PARALLELISM = option(
     "pipeline.max-parallelism",
     _int,
     0,
-    "Number of key groups, the limit of rescaling; 0: next power of two above 1.5 x parallelism, at least 128.",
+    "Number of key groups, the limit of rescaling; 0: as of the checkpoint that the job starts from, else the next "
+    "power of two above 1.5 x parallelism, at least 128.",
     valid=at_least(0),
 )
 OPERATOR_CHAINING = option(

@@ -111,6 +111,7 @@ class _Builder:
             min_resources=_merged([node.min_resources for node in members]),
             preferred_resources=_merged([node.preferred_resources for node in members]),
             is_stoppable=all(_is_stoppable(node.factory) for node in members),
+            has_own_max_parallelism=head.has_own_max_parallelism,
         )
 
     def _chain_name(self, chain: Chain) -> str:

@@ -171,6 +171,7 @@ class _Generator:
             kind=_task_kind(transformation.factory),
             parallelism=parallelism,
             max_parallelism=self._max_parallelism(transformation, parallelism),
+            has_own_max_parallelism=bool(transformation.max_parallelism or self._configuration.get(MAX_PARALLELISM)),
             slot_sharing_group=self._slot_sharing_group(transformation, input_ids),
             co_location_key=transformation.co_location_key,
             chaining_strategy=chaining,

@@ -40,13 +40,19 @@ def run_in_parts(
     parallelisms: tuple[int, ...],
     backends: tuple[str, ...] = ("hashmap",),
     program: Callable[[Env, Path, int, float | None], None] = everything,
+    **first: object,
 ) -> None:
-    """Each part goes on from the savepoint that the one before was stopped with; the last one to the end."""
+    """Each part goes on from the savepoint that the one before was stopped with; the last one to the end.
+
+    Args:
+        first: further options of the first part.
+    """
     saved = None
     rows_then = 0
     for index, parallelism in enumerate(parallelisms):
         is_last = index == len(parallelisms) - 1
-        env = local(parallelism, saved, **{"state.backend.type": backends[index % len(backends)]})
+        options = first if saved is None else {}
+        env = local(parallelism, saved, **{"state.backend.type": backends[index % len(backends)]}, **options)
         env.enable_checkpointing("50 ms")
         program(env, directory / "rows", ROWS, None if is_last else ROWS_PER_SECOND)
         if is_last:
@@ -74,6 +80,12 @@ def test_a_job_that_goes_on_with_other_numbers_of_subtasks_gives_what_an_undistu
     tmp_path: Path, parallelisms: tuple[int, ...]
 ) -> None:
     run_in_parts(tmp_path, parallelisms)
+    check_same(committed(tmp_path / "rows"), expected(ROWS))
+
+
+def test_a_job_that_sets_no_max_parallelism_has_that_of_its_savepoint(tmp_path: Path) -> None:
+    """As one at another parallelism must, of which another max parallelism would be made."""
+    run_in_parts(tmp_path, (2, 3, 1), **{"pipeline.max-parallelism": 60})
     check_same(committed(tmp_path / "rows"), expected(ROWS))
 
 

@@ -1,8 +1,8 @@
-"""Finds the state of each operator of a program in a checkpoint, or says why the program cannot start from it. Pure."""
+"""Finds the state of each operator of a program in a checkpoint, or says why the program cannot start from it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
 
@@ -36,7 +36,8 @@ def match(
     """Matches every vertex of the program, in topological order.
 
     The state of an operator is found by its id, else by one of the ids that it would have had before (without a uid
-    hash). An operator that is known to compute something else is another one.
+    hash). An operator that is known to compute something else is another one. Vertices whose max parallelism the
+    program does not set take over that of their state.
 
     Raises:
         CheckpointError: the program cannot start from the checkpoint; names the operator, and the way out.
@@ -55,6 +56,7 @@ def match(
     for vertex in graph.job_vertices.values():
         ids = [operator.operator_id for operator in vertex.job_vertex.operators]
         states = {each: by_current_id[each] for each in ids if each in by_current_id}
+        _take_over_max_parallelism(vertex, states.values())
         _check_parallelism(what, vertex, states)
         vertices[vertex.id] = MatchedVertex(vertex, states, _is_finished(what, vertex, states))
     _check_finished(what, vertices)
@@ -102,6 +104,21 @@ def _refuse_unclaimed(what: str, states: list[OperatorState]) -> None:
     )
 
 
+def _take_over_max_parallelism(vertex: ExecutionJobVertex, states: Iterable[OperatorState]) -> None:
+    """Where the program sets none, that of the checkpoint holds: one that is made of the parallelism would change with
+    it, and keys would belong to other key groups."""
+    if not vertex.job_vertex.has_own_max_parallelism:
+        vertex.max_parallelism = next(
+            (each.max_parallelism for each in states if _is_keyed(each)), vertex.max_parallelism
+        )
+
+
+def _is_keyed(state: OperatorState) -> bool:
+    return any(
+        part.kind in (PartKind.KEYED, PartKind.NATIVE) for each in state.subtasks.values() for part in each.parts
+    )
+
+
 def _check_parallelism(what: str, vertex: ExecutionJobVertex, states: Mapping[OperatorId, OperatorState]) -> None:
     if vertex.parallelism > vertex.max_parallelism:
         raise CheckpointError(
@@ -109,10 +126,7 @@ def _check_parallelism(what: str, vertex: ExecutionJobVertex, states: Mapping[Op
             f"parallelism, {vertex.max_parallelism}; lower it"
         )
     for state in states.values():
-        is_keyed = any(
-            part.kind in (PartKind.KEYED, PartKind.NATIVE) for each in state.subtasks.values() for part in each.parts
-        )
-        if is_keyed and state.max_parallelism != vertex.max_parallelism:
+        if _is_keyed(state) and state.max_parallelism != vertex.max_parallelism:
             raise CheckpointError(
                 f"{operator_label(state.name)} cannot start from {what}: its state was taken at max parallelism "
                 f"{state.max_parallelism}, the program has {vertex.max_parallelism}, and keys would belong to other "
