@@ -14,6 +14,7 @@ from flinkray.connectors.formats.avro_types import arrow_schema
 from flinkray.connectors.formats.message_format import MessageFormat, rows_type, shown
 from flinkray.connectors.formats.schema_registry import SchemaRegistry
 from flinkray.extras import import_package
+from flinkray.types.nested import contains
 from flinkray.types.records import RecordType
 from flinkray.types.value_types import Misfit, Unholdable
 
@@ -100,7 +101,7 @@ class AvroFormat(MessageFormat):
             header = _HEADER.pack(_MAGIC, self._registry.register(self._subject, json.dumps(self._schema)))
         messages = []
         names = data.schema.names
-        for values in zip(*map(to_values, data.columns), strict=True):
+        for values in zip(*map(to_values, map(self._in_zone, names, data.columns)), strict=True):
             row = dict(zip(names, values, strict=True))
             stream = io.BytesIO()
             stream.write(header)
@@ -110,6 +111,17 @@ class AvroFormat(MessageFormat):
                 raise ValueError(f"the row {row!r} does not fit the Avro schema: {error}") from error
             messages.append(stream.getvalue())
         return pa.array(messages, pa.large_binary())
+
+    def _in_zone(self, name: str, column: pa.Array) -> pa.Array:
+        """The column with its times in the zone that the schema has them in: fastavro takes a time without one for a
+        time where the process runs."""
+        index = self._arrow_schema.get_field_index(name)
+        if index < 0 or not contains(column.type, pa.types.is_timestamp):
+            return column
+        try:
+            return column.cast(self._arrow_schema.field(index).type, safe=False)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            raise ValueError(f"column {name!r} does not fit the Avro schema: {error}") from error
 
     def _writer_of(self, message: bytes) -> tuple[Any, int]:
         """The schema that a message was written with, and where its record begins."""

@@ -9,6 +9,7 @@ import io
 import re
 from typing import Any, Literal
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
@@ -17,6 +18,7 @@ from flinkray.connectors.formats.json_values import rounded_text
 from flinkray.connectors.formats.message_format import (
     MessageFormat,
     check_bad_values,
+    decimal_texts,
     in_halves,
     rows_type,
     shown,
@@ -31,7 +33,8 @@ _LINE_END = "\r?\n?$"
 
 
 class CsvFormat(MessageFormat):
-    """Each message is a line without column names: a value for each column of the schema, in its order.
+    """Each message is a line without column names: a value for each column of the schema, in its order. A quoted value
+    may hold line breaks, and a delimiter may stand behind the last value.
 
     Bytes are Base64, as in JSON.
 
@@ -85,6 +88,11 @@ class CsvFormat(MessageFormat):
         self._bad_values = bad_values
 
     @property
+    def quote(self) -> str | None:
+        """Around values that hold a delimiter, a quote or a line break; None: nothing is quoted."""
+        return self._quote
+
+    @property
     def record_type(self) -> RecordType:
         return rows_type(self._schema)
 
@@ -95,12 +103,15 @@ class CsvFormat(MessageFormat):
 
     def _decode(self, messages: pa.Array) -> pa.RecordBatch:
         lines = pc.replace_substring_regex(messages, _LINE_END, b"")
-        broken = pc.or_(pc.match_substring(lines, b"\n"), pc.match_substring(lines, b"\r"))
+        broken = pc.match_substring_regex(lines, "[\r\n]")
+        if self._quote is not None:
+            broken = pc.and_not(broken, pc.match_substring(lines, self._quote))  # those are looked at below
         if pc.any(broken).as_py():
             raise ValueError(f"more than one line: {shown(messages.filter(broken)[0].as_py())}")
         if len(self._schema) > 1 and pc.any(pc.equal(pc.binary_length(lines), 0)).as_py():
             raise ValueError(f"an empty line in place of {len(self._schema)} values")
         self._check_quotes(lines)
+        lines = self._without_last_delimiter(lines)
         try:
             table = self._read(lines, pa.schema([(field.name, _read_type(field.type)) for field in self._schema]))
             table = self._with_restored(table)
@@ -130,6 +141,7 @@ class CsvFormat(MessageFormat):
             quote_char=self._quote or False,
             escape_char=self._escape or False,
             ignore_empty_lines=False,
+            newlines_in_values=pc.any(pc.match_substring_regex(lines, b"[\r\n]")).as_py(),
         )
         convert = pa_csv.ConvertOptions(
             column_types=column_types,
@@ -166,6 +178,8 @@ class CsvFormat(MessageFormat):
     def _each_value(self, texts: pa.Array, kind: pa.DataType) -> pa.Array:
         """Texts of values in their type, where they are brought into it, or null, as the format says. Of most columns
         all are read as they are, or are once they are rounded."""
+        if pa.types.is_integer(kind):
+            texts = pc.replace_substring_regex(texts, r"^(\s*)\+([0-9])", r"\1\2")
         with contextlib.suppress(ValueError):
             return _of_text(texts if is_text(kind) else pc.utf8_trim_whitespace(texts), kind)
         if self._rounds:
@@ -217,15 +231,77 @@ class CsvFormat(MessageFormat):
         """Raises ValueError where a quoted value does not end: Arrow's reader would end it with the line, or later."""
         if self._quote is None or not pc.any(pc.match_substring(lines, self._quote)).as_py():
             return
+        is_whole = pc.match_substring_regex(lines, self._whole())
+        if not pc.all(is_whole).as_py():
+            raise ValueError(f"a quoted value does not end: {shown(lines.filter(pc.invert(is_whole))[0].as_py())}")
+
+    def _patterns(self) -> tuple[str, str, str, str]:
+        """Regular expressions of what is within quotes, of a value, and of the delimiter and the quote."""
+        assert self._quote is not None
         delimiter, quote = re.escape(self._delimiter), re.escape(self._quote)
         escape = "" if self._escape is None else re.escape(self._escape)
         escaped = f"|{escape}." if escape else ""
-        quoted = f"{quote}(?:[^{quote}{escape}]|{quote}{quote}{escaped})*{quote}"
-        plain = f"(?:(?:[^{quote}{delimiter}{escape}]{escaped})(?:[^{delimiter}{escape}]{escaped})*)?"
-        value = f"(?:{quoted}|{plain})"
-        is_whole = pc.match_substring_regex(lines, f"^{value}(?:{delimiter}{value})*$")
-        if not pc.all(is_whole).as_py():
-            raise ValueError(f"a quoted value does not end: {shown(lines.filter(pc.invert(is_whole))[0].as_py())}")
+        inside = f"(?:[^{quote}{escape}]|{quote}{quote}{escaped})*"
+        plain = f"(?:(?:[^{quote}{delimiter}{escape}\r\n]{escaped})(?:[^{delimiter}{escape}\r\n]{escaped})*)?"
+        return inside, f"(?:{quote}{inside}{quote}|{plain})", delimiter, quote
+
+    def _whole(self) -> str:
+        _, value, delimiter, _ = self._patterns()
+        return f"(?s)^{value}(?:{delimiter}{value})*$"
+
+    def rows(self, lines: pa.Array) -> tuple[pa.Array, bool]:
+        """The lines of a text (large_binary, without their \\n), put together where a quoted value goes on in the next,
+        and whether it goes on behind the last."""
+        if self._quote is None:
+            return lines, False
+        is_quoted = pc.match_substring(lines, self._quote)
+        ended = pc.replace_substring_regex(lines, b"\r$", b"")
+        is_whole = pc.or_(pc.invert(is_quoted), pc.match_substring_regex(ended, self._whole()))
+        if pc.all(is_whole).as_py():
+            return lines, False
+        inside, value, delimiter, quote = self._patterns()
+        opened = f"(?:{value}{delimiter})*{quote}{inside}"
+        is_open = re.compile(f"(?s:{opened})".encode()).fullmatch
+        goes_on = re.compile(f"(?s:{inside}(?:{quote}{delimiter}{opened})?)".encode()).fullmatch
+        texts, found, line, at_open_end = lines.to_pylist(), [], 0, False
+        for place in [*np.flatnonzero(~np.asarray(is_whole)).tolist(), len(texts)]:
+            if place < line:
+                continue  # it is in the row before
+            found += texts[line:place]
+            line = end = place + 1
+            if place == len(texts) or not is_open(texts[place]):
+                found += texts[place:line]
+                continue
+            while end < len(texts) and goes_on(texts[end]):
+                end += 1
+            at_open_end = end == len(texts)
+            line = min(end + 1, len(texts))
+            found.append(b"\n".join(texts[place:line]))
+        return pa.array(found, pa.large_binary()), at_open_end
+
+    def unfinished(self, lines: bytes) -> bytes:
+        """The last row of a text of lines, where a quoted value of it goes on behind them; nothing where none does."""
+        if self._quote is None or self._quote.encode() not in lines:
+            return b""
+        rows, is_open = self.rows(split_lines(lines))
+        return lines[-len(rows[-1].as_py()) - lines.endswith(b"\n") :] if is_open else b""
+
+    def _without_last_delimiter(self, lines: pa.Array) -> pa.Array:
+        """The lines, where one has all values and a delimiter behind them, without that."""
+        if not pc.any(pc.ends_with(lines, self._delimiter)).as_py():
+            return lines
+        counted = lines
+        if self._quote is not None:
+            inside, _, delimiter, quote = self._patterns()
+            counted = pc.replace_substring_regex(lines, f"(?s)(^|{delimiter}){quote}{inside}{quote}", r"\1")
+        if self._escape is not None:
+            counted = pc.replace_substring_regex(counted, f"(?s){re.escape(self._escape)}.", "")
+        is_longer = pc.and_(
+            pc.ends_with(counted, self._delimiter),
+            pc.equal(pc.count_substring(counted, self._delimiter), len(self._schema)),
+        )
+        shorter = pc.binary_slice(lines, 0, -1) if pc.any(is_longer).as_py() else lines
+        return pc.if_else(is_longer, shorter, lines)
 
     def encode(self, data: pa.RecordBatch) -> pa.Array:
         data = written_columns(data, self._schema)
@@ -259,7 +335,7 @@ class CsvFormat(MessageFormat):
         needs = pc.or_(needs, pc.equal(texts, self._null_text))
         if not pc.any(needs).as_py():
             return texts.fill_null(self._null_text)
-        if self._quote is None or pc.any(pc.match_substring_regex(texts, "[\r\n]")).as_py():
+        if self._quote is None:
             value = texts.filter(needs)[0].as_py()
             raise ValueError(f"column {name!r}: {value!r} cannot be one value of a line: quote it, or use JsonFormat")
         within = texts
@@ -268,6 +344,11 @@ class CsvFormat(MessageFormat):
         within = pc.replace_substring(within, self._quote, self._quote * 2)
         quoted = pc.binary_join_element_wise(self._quote, within, self._quote, "")
         return pc.if_else(needs, quoted, texts).fill_null(self._null_text)
+
+
+def split_lines(lines: bytes) -> pa.Array:
+    """Lines without their \\n, the last of which may lack it."""
+    return pc.list_flatten(pc.split_pattern(pa.array([lines.removesuffix(b"\n")], pa.large_binary()), b"\n"))
 
 
 def _with_elements(lists: pa.Array, elements: pa.Array) -> pa.Array:
@@ -280,10 +361,21 @@ def _read_type(kind: pa.DataType) -> pa.DataType:
 
 
 def _as_text(values: pa.Array, _kind: pa.DataType | None = None) -> pa.Array:
+    if pa.types.is_decimal(values.type):
+        return decimal_texts(values)
+    if pa.types.is_floating(values.type):
+        return _as_java(values.cast(pa.string()))
     if not is_bytes(values.type):
         return values.cast(pa.string())
     texts = [None if value is None else base64.b64encode(value).decode("ascii") for value in values.to_pylist()]
     return pa.array(texts, pa.string())
+
+
+def _as_java(texts: pa.Array) -> pa.Array:
+    """Texts of numbers with the names that Java, and so Flink, has for those that are none."""
+    if not pc.any(pc.match_substring_regex(texts, "n")).as_py():
+        return texts
+    return pc.replace_substring(pc.replace_substring(texts, "nan", "NaN"), "inf", "Infinity")
 
 
 def _of_text(texts: pa.Array, kind: pa.DataType) -> pa.Array:

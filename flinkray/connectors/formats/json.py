@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -19,6 +21,7 @@ from flinkray.connectors.formats.message_format import (
     shown,
     written_columns,
 )
+from flinkray.connectors.formats.nested_columns import entries, is_list
 from flinkray.errors import InvalidProgramError
 from flinkray.functions.type_hints import record_type
 from flinkray.types.nested import with_items
@@ -40,7 +43,8 @@ class JsonFormat(MessageFormat):
         timestamp_format: how timestamps are written: "ISO-8601" (2024-01-01T00:00:00) or "SQL" (2024-01-01 00:00:00);
             both are read.
         ignore_null_fields: whether what is null is left out of objects that are written.
-        fail_on_missing_field: whether a message that lacks one of the columns cannot be read.
+        fail_on_missing_field: whether a message that lacks one of the columns, or of the fields in them, cannot be
+            read.
         rounds: whether values with more digits than the type of their column are read: decimals are rounded, and null
             where they are too large, times are cut to their unit, and numbers to whole ones where such are wanted.
         bad_values: what becomes of a value that is not of its type, where its message is an object: "fail": the
@@ -52,7 +56,7 @@ class JsonFormat(MessageFormat):
     _ignore_null_fields = False
     _fail_on_missing_field = False
     _rounds = False
-    _bad_values = "fail"
+    _bad_values: Literal["fail", "null"] = "fail"
 
     def __init__(
         self,
@@ -74,6 +78,10 @@ class JsonFormat(MessageFormat):
         if fail_on_missing_field and bad_values == "null":
             raise ValueError("JsonFormat(fail_on_missing_field=True) and bad_values='null' exclude each other")
         self._bad_values = bad_values
+
+    def of_columns(self, schema: pa.Schema) -> JsonFormat:
+        """The format of other columns, whose values are read in the same way."""
+        return JsonFormat(schema, rounds=self._rounds, bad_values=self._bad_values)
 
     @property
     def record_type(self) -> RecordType:
@@ -139,12 +147,43 @@ def _as_text(kind: pa.DataType) -> pa.DataType:
 
 
 def _refuse_missing(messages: pa.Array, data: pa.RecordBatch) -> None:
-    """Refuses messages that have no value for a column, which is read as the null that others have."""
+    """Refuses messages that have no value for a column, or a field in it, which is read as the null that others
+    have."""
     has_null = np.zeros(data.num_rows, np.bool_)
     for column in data.columns:
-        if column.null_count:
-            has_null |= np.asarray(column.is_null())
+        has_null |= _with_null(column)
     for row in np.flatnonzero(has_null):
-        missing = set(data.schema.names) - set(json.loads(messages[row].as_py()))
-        if missing:
-            raise ValueError(f"there is no {min(missing)!r} in {shown(messages[row].as_py())}")
+        found = json.loads(messages[row].as_py(), strict=False)
+        missing = next(_missing(found, pa.struct(list(data.schema))), None)
+        if missing is not None:
+            raise ValueError(f"there is no {missing!r} in {shown(messages[row].as_py())}")
+
+
+def _with_null(column: pa.Array) -> npt.NDArray[np.bool_]:
+    """Which values are null, or have a null in them."""
+    found = np.array(column.is_null(), np.bool_)
+    if pa.types.is_struct(column.type):
+        for part in column.flatten():
+            found |= _with_null(part)
+    elif pa.types.is_map(column.type) or is_list(column.type):
+        lists = entries(column) if pa.types.is_map(column.type) else column
+        parents = np.asarray(pc.list_parent_indices(lists))
+        found[parents[_with_null(pc.list_flatten(lists))]] = True
+    return found
+
+
+def _missing(value: Any, kind: pa.DataType) -> Iterator[str]:
+    """The names that objects lack, by their paths."""
+    if isinstance(value, dict) and pa.types.is_struct(kind):
+        for field in kind:
+            if field.name not in value:
+                yield field.name
+                continue
+            for path in _missing(value[field.name], field.type):
+                yield f"{field.name}.{path}"
+    elif isinstance(value, dict) and pa.types.is_map(kind):
+        for item in value.values():
+            yield from _missing(item, kind.item_type)
+    elif isinstance(value, list) and is_list(kind):
+        for item in value:
+            yield from _missing(item, kind.value_type)

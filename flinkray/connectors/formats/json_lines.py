@@ -15,6 +15,7 @@ import pyarrow.json as pa_json
 from pyarrow import types
 
 from flinkray.connectors.formats.json_values import NumberText, converted_lines
+from flinkray.connectors.formats.message_format import decimal_texts
 from flinkray.connectors.formats.nested_columns import entries, is_list, lengths, offsets, retyped
 from flinkray.types.arrow_types import is_bytes, is_text
 from flinkray.types.nested import contains, with_items
@@ -82,7 +83,9 @@ def _json_texts(column: pa.Array, omits_nulls: bool) -> pa.Array:
         return _json_texts(column.storage, omits_nulls)
     if types.is_dictionary(kind):
         return _json_texts(column.dictionary_decode(), omits_nulls)
-    if types.is_integer(kind) or types.is_boolean(kind) or types.is_decimal(kind) or types.is_null(kind):
+    if types.is_decimal(kind):
+        return decimal_texts(column)
+    if types.is_integer(kind) or types.is_boolean(kind) or types.is_null(kind):
         return column.cast(pa.string())
     if types.is_floating(kind):
         numbers = column.cast(pa.float64()) if types.is_float16(kind) else column  # Arrow 19 tells it of no halves
@@ -296,7 +299,12 @@ def _with_entries(lines: bytes, schema: pa.Schema) -> bytes:
                 row = json.loads(line, parse_float=NumberText)
             except RecursionError as error:
                 raise ValueError("a line is nested too deeply") from error
-            columns = {field.name: _entries_of(row.get(field.name), field.type) for field in schema}
+            columns = {}
+            for field in schema:
+                try:
+                    columns[field.name] = _entries_of(row.get(field.name), field.type)
+                except ValueError as error:
+                    raise ValueError(f"column {field.name!r}: {error}") from error
             written.append(json.dumps(columns).encode())
     return b"\n".join(written)
 
@@ -304,6 +312,8 @@ def _with_entries(lines: bytes, schema: pa.Schema) -> bytes:
 def _entries_of(value: Any, kind: pa.DataType) -> Any:
     if isinstance(value, NumberText):
         return str(value) if types.is_decimal(written_type(kind)) else float(value)
+    if isinstance(value, list) and types.is_map(kind):
+        raise ValueError("a map is an object, and there is a list")
     if isinstance(value, dict) and types.is_map(kind):
         names = kind.key_field.name, kind.item_field.name
         return [

@@ -20,6 +20,8 @@ _NUMBER = re.compile(r"\s*[+-]?(?:NaN|Infinity|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[e
 _TRUTHS = {"true": True, "false": False}
 _WIDE = Context(prec=400, Emax=400, Emin=-400)  # more digits than a double's exponent makes, and than any decimal has
 _FRACTION = re.compile(r"(?<=:\d\d)\.(\d+)")
+_CONTROL = re.compile(rb"[\x00-\x09\x0b-\x1f]")
+"""What Flink reads in text as it is, and JSON has escapes for."""
 _PLACES = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 
 
@@ -31,6 +33,7 @@ class NumberText(str):
 
 def converted_lines(lines: bytes, schema: pa.Schema, rounds: bool = False) -> bytes | None:
     """The lines with each value in the type of its column, where there is exactly one such value; others are left.
+    Control characters of text get their escapes.
 
     Args:
         rounds: whether a value with more digits than its type has is first `rounded`.
@@ -40,7 +43,8 @@ def converted_lines(lines: bytes, schema: pa.Schema, rounds: bool = False) -> by
         rows = [json_object(line) for line in lines.split(b"\n") if line.strip()]
         fit = partial(in_type, convert=_rounded_and_fitting if rounds else _fitting)
         fitting = [{each.name: fit(row[each.name], each.type) for each in schema if each.name in row} for row in rows]
-        if all(found[name] is row[name] for found, row in zip(fitting, rows, strict=True) for name in found):
+        is_same = all(found[name] is row[name] for found, row in zip(fitting, rows, strict=True) for name in found)
+        if is_same and not _CONTROL.search(lines):
             return None
         return "\n".join(map(json_text, fitting)).encode()
     except (ValueError, RecursionError):
@@ -53,7 +57,7 @@ def json_object(line: bytes) -> dict[str, Any]:
     Raises:
         ValueError: it is none, or a name is there twice.
     """
-    row = json.loads(line, parse_float=NumberText, object_pairs_hook=_unique)
+    row = json.loads(line, parse_float=NumberText, object_pairs_hook=_unique, strict=False)
     if not isinstance(row, dict):
         raise ValueError("no object")
     return row

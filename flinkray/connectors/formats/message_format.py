@@ -13,6 +13,7 @@ from typing import ClassVar, TypeVar
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 from msgspec import Struct
 
 from flinkray.batches.batch import inserts
@@ -256,6 +257,22 @@ def written_columns(data: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
             raise ValueError(f"column {field.name!r} of {data.column(index).type} as {field.type}: {error}") from error
     nullable = pa.schema([field.with_nullable(True) for field in schema])
     return pa.RecordBatch.from_arrays(columns, schema=nullable)
+
+
+def decimal_texts(decimals: pa.Array) -> pa.Array:
+    """Decimals as text without exponents, which Arrow writes where they are small: `0.0000000000`, not `0E-10`."""
+    texts = decimals.cast(pa.string())
+    kind = decimals.type
+    if not pc.any(pc.match_substring(texts, "E")).as_py():
+        return texts
+    if kind.scale < 0 or not (pa.types.is_decimal128(kind) or pa.types.is_decimal256(kind)):
+        return pa.array([None if each is None else f"{each:f}" for each in decimals.to_pylist()], pa.string())
+    whole_type = (pa.decimal128 if pa.types.is_decimal128(kind) else pa.decimal256)(kind.precision, 0)
+    digits = decimals.view(whole_type).cast(pa.string())
+    sign = pc.if_else(pc.starts_with(digits, "-"), "-", "")
+    padded = pc.utf8_lpad(pc.utf8_ltrim(digits, "-"), kind.scale + 1, "0")
+    whole = pc.utf8_slice_codeunits(padded, 0, -kind.scale)
+    return pc.binary_join_element_wise(sign, whole, ".", pc.utf8_slice_codeunits(padded, -kind.scale), "")
 
 
 def shown(message: bytes) -> str:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import pyarrow as pa
 
 from flinkray.connectors.formats.avro import AvroFormat
+from flinkray.connectors.formats.avro_types import avro_schema
 from flinkray.connectors.formats.changes.canal_json import CanalJsonFormat, MaxwellJsonFormat
 from flinkray.connectors.formats.changes.debezium_json import DebeziumJsonFormat, OggJsonFormat
 from flinkray.connectors.formats.csv import CsvFormat
@@ -19,25 +21,12 @@ from flinkray.connectors.formats.schema_registry import SchemaRegistry
 from flinkray.tables.connectors.options import ConnectorOptions
 from flinkray.tables.plans.tables import TableColumn
 from flinkray.tables.types.arrow import to_arrow
-from flinkray.tables.types.logical import BYTE_STRINGS, TypeRoot
+from flinkray.types.nested import with_items
 
 _CHANGELOGS = frozenset({"canal-json", "debezium-json", "maxwell-json", "ogg-json"})
-_AVRO: dict[TypeRoot, Any] = {
-    TypeRoot.BOOLEAN: "boolean",
-    TypeRoot.TINYINT: "int",
-    TypeRoot.SMALLINT: "int",
-    TypeRoot.INTEGER: "int",
-    TypeRoot.BIGINT: "long",
-    TypeRoot.FLOAT: "float",
-    TypeRoot.DOUBLE: "double",
-    TypeRoot.CHAR: "string",
-    TypeRoot.VARCHAR: "string",
-    TypeRoot.BINARY: "bytes",
-    TypeRoot.VARBINARY: "bytes",
-    TypeRoot.DATE: {"type": "int", "logicalType": "date"},
-    TypeRoot.TIMESTAMP: {"type": "long", "logicalType": "timestamp-millis"},
-    TypeRoot.TIMESTAMP_LTZ: {"type": "long", "logicalType": "timestamp-millis"},
-}
+_ESCAPE = re.compile(r"\\(?:u+([0-9a-fA-F]{4})|([0-7]{1,3})|(.))", re.DOTALL)
+_ESCAPED = {"t": "\t", "b": "\b", "f": "\f", "n": "\n", "r": "\r"}
+_BYTE_ORDERS = {"big-endian": "big", "little-endian": "little"}
 
 
 def message_format(options: ConnectorOptions, key: str, columns: Sequence[TableColumn]) -> MessageFormat:
@@ -130,11 +119,23 @@ def _protobuf(options: ConnectorOptions, prefix: str, columns: Sequence[TableCol
     )
 
 
+def field_delimiter(options: ConnectorOptions, prefix: str) -> str:
+    """What is between two values of CSV; as in Java, `\\t` is a tab, and `\\u0001` the character of this number."""
+
+    def unescaped(found: re.Match[str]) -> str:
+        number, octal, letter = found.groups()
+        if letter is not None:
+            return _ESCAPED.get(letter, letter)
+        return chr(int(number, 16) if number is not None else int(octal, 8))
+
+    return _ESCAPE.sub(unescaped, options.text(f"{prefix}field-delimiter", ","))
+
+
 def _csv(options: ConnectorOptions, prefix: str, columns: Sequence[TableColumn]) -> MessageFormat:
     quote = None if options.truth(f"{prefix}disable-quote-character") else options.text(f"{prefix}quote-character", '"')
     return CsvFormat(
         schema_of(columns),
-        delimiter=options.text(f"{prefix}field-delimiter", ","),
+        delimiter=field_delimiter(options, prefix),
         quote=quote,
         escape=options.text(f"{prefix}escape-character") or None,
         null_text=options.text(f"{prefix}null-literal"),
@@ -144,33 +145,60 @@ def _csv(options: ConnectorOptions, prefix: str, columns: Sequence[TableColumn])
     )
 
 
-def _raw(options: ConnectorOptions, _prefix: str, columns: Sequence[TableColumn]) -> MessageFormat:
+def _raw(options: ConnectorOptions, prefix: str, columns: Sequence[TableColumn]) -> MessageFormat:
     if len(columns) != 1:
         raise options.fail(f"format 'raw' has one column, not {len(columns)}")
-    return RawFormat(bytes if columns[0].type.root in BYTE_STRINGS else str)
+    kind = to_arrow(columns[0].type)
+    byteorder: Any = _BYTE_ORDERS[options.one_of(f"{prefix}endianness", tuple(_BYTE_ORDERS), "big-endian")]
+    return RawFormat(kind, options.text(f"{prefix}charset", "UTF-8"), byteorder)
 
 
-def _avro_schema(options: ConnectorOptions, columns: Sequence[TableColumn]) -> dict[str, Any]:
+def _avro_schema(options: ConnectorOptions, prefix: str, columns: Sequence[TableColumn]) -> dict[str, Any]:
+    is_legacy = options.truth(f"{prefix}timestamp_mapping.legacy", True)
     fields = []
     for column in columns:
-        kind = _AVRO.get(column.type.root)
-        if kind is None:
-            raise options.fail(f"column {column.name!r} is {column.type}, which tables of format 'avro' have not")
-        fields.append({"name": column.name, "type": ["null", kind] if column.type.nullable else kind})
-    return {"type": "record", "name": "record", "fields": fields}
+        try:
+            fields.append(pa.field(column.name, _avro_type(to_arrow(column.type)), column.type.nullable))
+        except ValueError as error:
+            raise options.fail(f"column {column.name!r} is {column.type}: {error}") from error
+    schema = avro_schema(pa.schema(fields))
+    return _with_legacy_times(schema) if is_legacy else schema
+
+
+def _avro_type(kind: pa.DataType) -> pa.DataType:
+    """The type whose Avro type is that of the messages of tables."""
+    if pa.types.is_timestamp(kind):
+        if kind.unit not in ("s", "ms"):
+            raise ValueError("messages of Avro have times of at most 3 digits; declare it with (3)")
+        return pa.timestamp("ms", kind.tz)
+    if pa.types.is_time(kind):
+        if kind.unit not in ("s", "ms"):
+            raise ValueError("messages of Avro have times of at most 3 digits; declare it with (3)")
+        return pa.time32("ms")
+    return with_items(kind, _avro_type)
+
+
+def _with_legacy_times(schema: Any) -> Any:
+    """The Avro schema with times without a zone as times with one, as Flink has them if not told otherwise."""
+    if isinstance(schema, list):
+        return [_with_legacy_times(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    changed = {key: _with_legacy_times(value) for key, value in schema.items()}
+    if changed.get("logicalType") == "local-timestamp-millis":
+        changed["logicalType"] = "timestamp-millis"
+    return changed
 
 
 def _avro(options: ConnectorOptions, prefix: str, columns: Sequence[TableColumn]) -> MessageFormat:
-    if not options.truth(key := f"{prefix}timestamp_mapping.legacy", True):
-        raise options.fail(f"option {key!r} cannot be false: messages have all times as Avro's timestamp-millis")
-    return AvroFormat(_avro_schema(options, columns))
+    return AvroFormat(_avro_schema(options, prefix, columns))
 
 
 def _avro_confluent(options: ConnectorOptions, prefix: str, columns: Sequence[TableColumn]) -> MessageFormat:
     user, _, password = options.text(f"{prefix}basic-auth.user-info").partition(":")
     registry = SchemaRegistry(options.required(f"{prefix}url"), user or None, password or None)
     return AvroFormat(
-        _avro_schema(options, columns), registry=registry, subject=options.text(f"{prefix}subject") or None
+        _avro_schema(options, prefix, columns), registry=registry, subject=options.text(f"{prefix}subject") or None
     )
 
 

@@ -34,7 +34,7 @@ class EnvelopeFormat(ChangelogFormat):
         self._rows = schema if isinstance(schema, JsonFormat) else JsonFormat(schema)
         self._envelope: JsonFormat | None = None
         if schema is not None:
-            self._envelope = JsonFormat(self._envelope_of(self._rows.record_type.schema))
+            self._envelope = self._rows.of_columns(self._envelope_of(self._rows.record_type.schema))
 
     @abstractmethod
     def _envelope_of(self, rows: pa.Schema) -> pa.Schema:

@@ -70,7 +70,6 @@ def table(columns: str, options: str) -> Table:
         ("n INT", f"{CSV},'source.monitor-interval'='0'", "is at least 1 ms"),
         ("n INT", f"{CSV},'source.path.regex-pattern'='('", "cannot take '(': expected a regular expression"),
         ("n INT", f"{PARQUET},'parquet.utc-timezone'='false'", "'parquet.utc-timezone' cannot be false: times are"),
-        ("n INT", f"{KAFKA},'format'='avro','avro.timestamp_mapping.legacy'='false'", "cannot be false: messages"),
         ("n INT, s INT METADATA FROM 'file.sise'", CSV, "did you mean 'file.size'?"),
         ("n INT", f"{CSV},'csv.header'='true','csv.null-literal'='x'", "option 'csv.null-literal': with 'csv.header'"),
         ("n INT", f"{KAFKA}", "option 'format' is missing"),

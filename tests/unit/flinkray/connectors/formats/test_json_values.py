@@ -8,7 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from flinkray import CanalJsonFormat, JsonFormat
+from flinkray import CanalJsonFormat, DebeziumJsonFormat, JsonFormat, MaxwellJsonFormat, OggJsonFormat
+from flinkray.connectors.formats.json_lines import from_json_lines
 
 SCHEMA = pa.schema(
     {
@@ -139,3 +140,34 @@ def test_changes_are_read_as_canal_writes_them_all_as_text() -> None:
     changes = rows.decode_changes(pa.array([json.dumps(update).encode()], pa.large_binary()))
     assert changes.kinds.to_pylist() == [1, 2]
     assert changes.data.to_pylist() == [{"id": 1, "price": 2.0, "name": "12"}, {"id": 1, "price": 2.5, "name": "12"}]
+
+
+def test_control_characters_are_read_as_they_are_in_text() -> None:
+    schema = pa.schema([("t", pa.string()), ("n", pa.int64())])
+    read = from_json_lines(b'{"t":"a\tb\x01","n":1}\n{"t":"c",\t"n":2}', schema)
+    assert read.to_pylist() == [{"t": "a\tb\x01", "n": 1}, {"t": "c", "n": 2}]
+    assert JsonFormat(schema, bad_values="null").decode(
+        pa.array([b'{"t":"a\tb","n":"x"}'], pa.large_binary())
+    ).to_pylist() == [{"t": "a\tb", "n": None}]
+
+
+def test_a_list_is_no_map() -> None:
+    schema = pa.schema([("m", pa.map_(pa.string(), pa.int64())), ("n", pa.int64())])
+    for text in (b'{"m":[],"n":1}', b'{"m":[{"key":"a","value":1}],"n":1}'):
+        with pytest.raises(ValueError, match="a map is an object, and there is a list"):
+            from_json_lines(text, schema)
+        lenient = JsonFormat(schema, bad_values="null")
+        assert lenient.decode(pa.array([text], pa.large_binary())).to_pylist() == [{"m": None, "n": 1}]
+
+
+def test_values_of_changes_are_rounded_or_null_where_that_is_asked_for() -> None:
+    rows = JsonFormat({"n": int, "d": pa.decimal128(5, 2)}, rounds=True, bad_values="null")
+    old, new = b'{"n":1,"d":"1.005"}', b'{"n":"x","d":2.5}'
+    for changes, message in (
+        (DebeziumJsonFormat(rows), b'{"op":"u","before":%s,"after":%s}' % (old, new)),
+        (OggJsonFormat(rows), b'{"op_type":"U","before":%s,"after":%s}' % (old, new)),
+        (CanalJsonFormat(rows), b'{"type":"UPDATE","old":[%s],"data":[%s]}' % (old, new)),
+        (MaxwellJsonFormat(rows), b'{"type":"update","old":%s,"data":%s}' % (old, new)),
+    ):
+        found = changes.decode_changes(pa.array([message], pa.large_binary())).data.to_pylist()
+        assert found == [{"n": 1, "d": Decimal("1.01")}, {"n": None, "d": Decimal("2.50")}], type(changes).__name__

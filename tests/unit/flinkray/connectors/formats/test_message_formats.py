@@ -5,7 +5,9 @@ from __future__ import annotations
 import datetime
 import json
 import pickle
+import re
 import threading
+import time
 import uuid
 from collections.abc import Iterator
 from decimal import Decimal
@@ -290,7 +292,7 @@ def test_a_message_is_read_or_not_whatever_is_beside_it(name: str, data: st.Data
 
 def test_what_cannot_be_written_names_column_and_value() -> None:
     with pytest.raises(ValueError, match=r"column 't': 'a\\nb' cannot be one value of a line"):
-        CsvFormat({"t": str}).encode(pa.record_batch({"t": ["a\nb"]}))
+        CsvFormat({"t": str}, quote=None).encode(pa.record_batch({"t": ["a\nb"]}))
     with pytest.raises(ValueError, match=r"column 't': 'a,b' cannot be one value"):
         CsvFormat({"t": str}, quote=None).encode(pa.record_batch({"t": ["a,b"]}))
     with pytest.raises(ValueError, match="there is no column 't'; columns: a"):
@@ -463,3 +465,80 @@ def test_json_that_lacks_a_column_is_refused_where_that_is_asked_for() -> None:
     found = decode_each(strict, pa.array(messages))
     assert found.data.to_pylist() == [{"a": 1, "b": None}, {"a": 2, "b": 1}]
     assert [(each.index, each.reason[:15]) for each in found.failures] == [(1, "there is no 'b'")]
+
+
+def test_json_that_lacks_a_field_in_a_column_is_refused_where_that_is_asked_for() -> None:
+    inner = pa.struct([("x", pa.int64()), ("y", pa.int64())])
+    schema = pa.schema([("r", inner), ("l", pa.list_(inner)), ("m", pa.map_(pa.string(), inner))])
+    whole = '{"x":1,"y":null}'
+    template = '{"r":%s,"l":[null,%s],"m":{"k":%s}}'
+    for parts, missing in (
+        ((whole, whole, whole), None),
+        (("null", "null", "null"), None),
+        (('{"x":1}', whole, whole), "r.y"),
+        ((whole, "{}", whole), "l.x"),
+        ((whole, whole, '{"y":1}'), "m.x"),
+    ):
+        found = decode_each(JsonFormat(schema, fail_on_missing_field=True), messages((template % parts).encode()))
+        assert [each.reason.split(" in ")[0] for each in found.failures] == (
+            [] if missing is None else [f"there is no {missing!r}"]
+        )
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "message"),
+    [
+        (pa.bool_(), True, b"\x01"),
+        (pa.int8(), -2, b"\xfe"),
+        (pa.int16(), 258, b"\x01\x02"),
+        (pa.int32(), -2, b"\xff\xff\xff\xfe"),
+        (pa.int64(), 258, b"\0\0\0\0\0\0\x01\x02"),
+        (pa.float32(), 1.5, b"?\xc0\0\0"),
+        (pa.float64(), 1.5, b"?\xf8\0\0\0\0\0\0"),
+    ],
+    ids=str,
+)
+def test_a_raw_number_is_its_bytes(kind: pa.DataType, value: Any, message: bytes) -> None:
+    rows = pa.record_batch({"value": pa.array([value, value], kind)})
+    for raw, written in ((RawFormat(kind), message), (RawFormat(kind, byteorder="little"), message[::-1])):
+        assert raw.encode(rows).to_pylist() == [written, written]
+        assert raw.decode(messages(written, written)).equals(rows)
+        with pytest.raises(ValueError, match=f"0 bytes, and {kind} has {len(message)}"):
+            raw.decode(messages(message, b""))
+
+
+def test_raw_text_has_a_charset() -> None:
+    rows = pa.record_batch({"value": ["\u00e9"]})
+    raw = RawFormat(str, "ISO-8859-1")
+    assert raw.encode(rows).to_pylist() == [b"\xe9"]
+    assert raw.decode(messages(b"\xe9")).equals(rows)
+    with pytest.raises(ValueError, match="column 'value' is no ISO-8859-1 text"):
+        raw.encode(pa.record_batch({"value": ["\u20ac"]}))
+    with pytest.raises(ValueError, match="no US-ASCII text"):
+        RawFormat(str, "US-ASCII").decode(messages(b"\xe9"))
+    for arguments, words in (
+        ((str, "latin-0"), "unknown encoding: latin-0"),
+        ((str, "UTF-8", "middle"), "is 'big' or 'little', not 'middle'"),
+        ((pa.uint8(),), "or the Arrow type of a number, not DataType"),
+    ):
+        with pytest.raises(ValueError, match=re.escape(words)):
+            RawFormat(*arguments)  # type: ignore[arg-type]
+
+
+def test_avro_has_a_time_without_a_zone_as_it_is_wherever_a_process_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    at = {"type": "long", "logicalType": "timestamp-millis"}
+    inner = {"type": "record", "name": "inner", "fields": [{"name": "at", "type": at}]}
+    fields = [{"name": "at", "type": at}, {"name": "r", "type": {"type": "array", "items": inner}}]
+    avro = AvroFormat({"type": "record", "name": "row", "fields": fields})
+    noon = datetime.datetime(2024, 1, 2, 12)
+    kind = pa.list_(pa.struct([("at", pa.timestamp("ms"))]))
+    rows = pa.record_batch({"at": pa.array([noon], pa.timestamp("us")), "r": pa.array([[{"at": noon}]], kind)})
+    monkeypatch.setenv("TZ", "America/New_York")
+    time.tzset()
+    try:
+        found = avro.decode(avro.encode(rows)).to_pylist()
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    in_utc = noon.replace(tzinfo=datetime.UTC)
+    assert found == [{"at": in_utc, "r": [{"at": in_utc}]}]

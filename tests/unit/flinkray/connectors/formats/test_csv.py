@@ -1,0 +1,76 @@
+"""Lines of CSV: what is within quotes, what stands behind the last value, and how numbers are written."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from flinkray import CsvFormat, JsonFormat
+
+LINES = CsvFormat({"a": str, "b": str})
+
+
+def messages(*each: bytes) -> pa.Array:
+    return pa.array(each, pa.large_binary())
+
+
+@pytest.mark.parametrize("lines", [LINES, CsvFormat({"a": str, "b": str}, "|", "'", "\\")])
+@given(rows=st.lists(st.tuples(*2 * [st.text("a,|\"\\'\n\r", min_size=1, max_size=5)]), min_size=1, max_size=5))
+@settings(max_examples=60, deadline=None)
+def test_a_quoted_value_may_hold_line_breaks(lines: CsvFormat, rows: list[tuple[str, str]]) -> None:
+    batch = pa.RecordBatch.from_pylist([{"a": a, "b": b} for a, b in rows], schema=lines.record_type.schema)
+    written = lines.encode(batch)
+    assert lines.decode(written).equals(batch)
+    # As lines of a file they are put together again.
+    text = b"\n".join(written.to_pylist())
+    found, goes_on = lines.rows(pa.array(text.split(b"\n"), pa.large_binary()))
+    assert found.to_pylist() == written.to_pylist()
+    assert not goes_on
+    assert lines.unfinished(text) == b""
+
+
+def test_what_is_no_quoted_value_ends_with_its_line() -> None:
+    lines = [b'5" pipe,1', b'"a" b,2', b'"c', b'",d', b'"e""', b"f,3"]
+    found, goes_on = LINES.rows(messages(*lines))
+    assert found.to_pylist() == [b'5" pipe,1', b'"a" b,2', b'"c\n",d', b'"e""\nf,3']
+    assert goes_on
+    assert LINES.unfinished(b"\n".join(lines) + b"\n") == b'"e""\nf,3\n'
+    with pytest.raises(ValueError, match="a quoted value does not end"):
+        LINES.decode(messages(b'"a\n,b'))
+    with pytest.raises(ValueError, match="more than one line"):
+        LINES.decode(messages(b"a,b\nc,d"))
+
+
+def test_a_delimiter_may_stand_behind_the_last_value() -> None:
+    read = LINES.decode(messages(b"1,2,", b"3,", b'"4,",5,', b'6,"7,"', b'"",,')).to_pylist()
+    assert [(row["a"], row["b"]) for row in read] == [("1", "2"), ("3", None), ("4,", "5"), ("6", "7,"), ("", None)]
+    assert CsvFormat({"a": int, "b": int}, "|", escape="\\").decode(messages(b"1|2|")).to_pylist() == [{"a": 1, "b": 2}]
+    for line in (b"1,2,,", b"1,2,3", b"1"):
+        with pytest.raises(ValueError, match="Expected 2 columns"):
+            LINES.decode(messages(line))
+
+
+def test_whole_numbers_may_have_a_plus() -> None:
+    lines = CsvFormat({"a": int, "b": str}, bad_values="null")
+    assert lines.decode(messages(b"+7,+7", b"++7,a")).to_pylist() == [{"a": 7, "b": "+7"}, {"a": None, "b": "a"}]
+
+
+def test_numbers_are_written_as_flink_reads_them() -> None:
+    digits = pa.decimal128(20, 10)
+    written = {
+        "d": [Decimal("1E-7"), Decimal(0), Decimal("-1E-10"), None],
+        "x": [float("nan"), float("-inf"), 0.5, None],
+    }
+    data = pa.record_batch({"d": pa.array(written["d"], digits), "x": pa.array(written["x"], pa.float64())})
+    decimals = ["0.0000001000", "0.0000000000", "-0.0000000001"]
+    texts = [*zip(decimals, ["NaN", "-Infinity", "0.5"], strict=True), ("", "")]
+    assert CsvFormat(data.schema).encode(data).to_pylist() == [f"{d},{x}".encode() for d, x in texts]
+    assert [each.as_py() for each in JsonFormat().encode(data.select(["d"]))][:3] == [
+        f'{{"d":{each}}}'.encode() for each in decimals
+    ]
+    wide = pa.record_batch({"d": pa.array([Decimal("1E-30")], pa.decimal256(50, 40))})
+    assert CsvFormat(wide.schema).encode(wide).to_pylist() == [b"0.0000000000000000000000000000010000000000"]
