@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import lzma
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -20,6 +21,7 @@ from flinkray.connectors.files.partial_rows import columns_to_read, with_nulls
 from flinkray.connectors.formats.csv import check_decimals
 from flinkray.connectors.formats.json_lines import from_json_lines, infer_json_schema
 from flinkray.errors import InvalidProgramError
+from flinkray.types.nested import contains
 from flinkray.types.records import SCALAR_COLUMN, Kind
 
 _RANGE_BYTES = 64 << 20
@@ -31,7 +33,15 @@ _LONGEST_CSV_ROW = 1 << 30
 """The largest block of Arrow's CSV reader in bytes: a row must fit into a block."""
 SPLIT_BYTES = 1 << 20
 """Row groups and batches that are smaller go into a split together."""
-COMPRESSED = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4", ".br": "brotli"}
+COMPRESSED = {
+    ".gz": "gzip",
+    ".gzip": "gzip",
+    ".bz2": "bz2",
+    ".zst": "zstd",
+    ".lz4": "lz4",
+    ".br": "brotli",
+    ".xz": "xz",
+}
 """Codecs by what names of files end with."""
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 TEXT_SCHEMA = pa.schema([(SCALAR_COLUMN, pa.string())])
@@ -118,7 +128,7 @@ class ParquetFiles(FileFormat):
 
     def schema(self, system: fs.FileSystem, path: str) -> pa.Schema:
         with system.open_input_file(path) as file:
-            return pq.ParquetFile(file).schema_arrow
+            return _parquet_file(file).schema_arrow
 
     def splits(self, system: fs.FileSystem, path: str, size: int) -> list[tuple[int, int | None]]:
         with system.open_input_file(path) as file:
@@ -129,7 +139,7 @@ class ParquetFiles(FileFormat):
 
     def read(self, split: FileSplit, schema: pa.Schema, batch_rows: int) -> Iterator[tuple[pa.RecordBatch, FileSplit]]:
         with split.filesystem.open_input_file(split.path) as file:
-            parquet = pq.ParquetFile(file)
+            parquet = _parquet_file(file, schema)
             groups = range(split.start, parquet.num_row_groups if split.stop is None else split.stop)
             batches = projected(
                 parquet.schema_arrow.names,
@@ -138,6 +148,17 @@ class ParquetFiles(FileFormat):
                 lambda paths: parquet.iter_batches(batch_rows, groups, paths, use_threads=False),
             )
             yield from from_row(batches, split, batch_rows)
+
+
+def _parquet_file(file: pa.NativeFile, schema: pa.Schema | None = None) -> pq.ParquetFile:
+    """A file whose times in 96 bits, which have no unit, are read in microseconds unless the schema has nanoseconds: in
+    those Arrow takes a time before 1677 or after 2262 for another one, without a word."""
+    has_nanos = schema is not None and any(contains(field.type, _is_in_nanos) for field in schema)
+    return pq.ParquetFile(file, coerce_int96_timestamp_unit="ns" if has_nanos else "us")
+
+
+def _is_in_nanos(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_timestamp(kind) and kind.unit == "ns")
 
 
 class ArrowFiles(FileFormat):
@@ -297,9 +318,13 @@ class LineFiles(FileFormat):
             return [(0, None)]
         return [(start, min(start + _RANGE_BYTES, size)) for start in range(0, size, _RANGE_BYTES)]
 
+    def blocks(self, split: FileSplit) -> Iterator[tuple[bytes, int]]:
+        """Blocks of whole rows that begin in the split's range of bytes, each with the byte after it."""
+        return _line_blocks(split)
+
     def read(self, split: FileSplit, schema: pa.Schema, batch_rows: int) -> Iterator[tuple[pa.RecordBatch, FileSplit]]:
         skip = split.row
-        for lines, after in _line_blocks(split):
+        for lines, after in self.blocks(split):
             batch = self.parse(lines, schema)
             following = replace(split, start=after, row=0)
             for offset in range(min(skip, batch.num_rows), batch.num_rows, batch_rows):
@@ -351,7 +376,10 @@ class TextFiles(LineFiles):
 
 def open_stream(system: fs.FileSystem, path: str) -> pa.NativeFile:
     """The file's bytes, decompressed as its name says."""
-    return system.open_input_stream(path, compression=_compression(path))
+    codec = _compression(path)
+    if codec == "xz":  # which Arrow does not know
+        return pa.PythonFile(lzma.open(system.open_input_stream(path, compression=None)), mode="r")
+    return system.open_input_stream(path, compression=codec)
 
 
 def _compression(path: str) -> str | None:

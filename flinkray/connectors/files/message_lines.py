@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import fs
 
-from flinkray.connectors.files.formats import LineFiles
+from flinkray.connectors.files.formats import FileSplit, LineFiles
+from flinkray.connectors.formats.csv import CsvFormat, split_lines
 from flinkray.connectors.formats.message_format import MessageFormat, decode_each, decode_rows
 
 KINDS = "$kind"
 """The column behind the others of a changelog format that says what each row does."""
-_COMMENT = b"#"
+_COMMENT = r"^\s*#"
+_LONGEST_ROW = 64 << 20
+"""The bytes in which a quoted value has to end: what lacks a quote would be all of a file."""
 
 
 class MessageLines(LineFiles):
-    """Lines that are messages; empty ones are none.
+    """Lines that are messages, of CSV with those that a quoted value goes on in. Empty ones are none; in CSV of one
+    column they are its rows, as a null is written so.
 
     Args:
         skips: whether lines that cannot be read are left out.
@@ -33,18 +39,38 @@ class MessageLines(LineFiles):
         return self._format.record_type.schema
 
     def splits(self, system: fs.FileSystem, path: str, size: int) -> list[tuple[int, int | None]]:
-        # One subtask reads all changes of a file: those of one row have to stay in order.
-        return [(0, None)] if self.is_changelog else super().splits(system, path, size)
+        # One subtask reads all changes of a file: those of one row have to stay in order. In the middle of a file
+        # nothing says whether a line break is within quotes.
+        if self.is_changelog or (isinstance(self._format, CsvFormat) and self._format.quote is not None):
+            return [(0, None)]
+        return super().splits(system, path, size)
+
+    def blocks(self, split: FileSplit) -> Iterator[tuple[bytes, int]]:
+        if not isinstance(self._format, CsvFormat):
+            yield from super().blocks(split)
+            return
+        begun, position = b"", split.start
+        for lines, after in super().blocks(split):
+            lines = begun + lines
+            position = after
+            begun = b""
+            if len(lines) < _LONGEST_ROW:
+                begun = self._format.unfinished(lines)
+            if len(begun) < len(lines):
+                yield lines[: len(lines) - len(begun)], after - len(begun)
+        if begun:
+            yield begun, position
 
     def parse(self, lines: bytes, schema: pa.Schema) -> pa.RecordBatch:
-        text = pa.array([lines.removesuffix(b"\n")], pa.large_binary())
-        messages = pc.list_flatten(pc.split_pattern(text, b"\n"))
+        messages = split_lines(lines)
+        if isinstance(self._format, CsvFormat):
+            messages, _ = self._format.rows(messages)
         if b"\r" in lines:
             messages = pc.replace_substring_regex(messages, b"\r$", b"")
-        is_message = pc.greater(pc.binary_length(messages), 0)
+        if len(self._format.record_type.schema) > 1 or not isinstance(self._format, CsvFormat):
+            messages = messages.filter(pc.greater(pc.binary_length(messages), 0))
         if self._has_comments:
-            is_message = pc.and_not(is_message, pc.starts_with(messages, _COMMENT))
-        messages = messages.filter(is_message)
+            messages = messages.filter(pc.invert(pc.match_substring_regex(messages, _COMMENT)))
         if self._skips:
             decoded = decode_each(self._format, messages)
         elif len(messages):

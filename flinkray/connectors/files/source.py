@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow import fs
 
 from flinkray.batches.batch import Batch
@@ -88,6 +89,7 @@ class FileSource(Source):
         path_pattern: only files are read whose whole path matches this regular expression.
         bad_lines: "skip": lines that a MessageFormat cannot read are left out; "fail": they end the job.
         comments: whether lines that begin with # are no messages.
+        cuts_times: whether times of files with more digits than those of `schema` are cut; else they are an error.
     """
 
     # Of the class, too: sources that were stored before there was any of this have none.
@@ -97,6 +99,7 @@ class FileSource(Source):
     _metadata: tuple[str, ...] = ()
     _path_pattern: str | None = None
     _lines: MessageLines | None = None
+    _cuts_times = False
 
     def __init__(
         self,
@@ -113,6 +116,7 @@ class FileSource(Source):
         path_pattern: str | None = None,
         bad_lines: str = "fail",
         comments: bool = False,
+        cuts_times: bool = False,
     ) -> None:
         self._paths = [paths] if isinstance(paths, PathLike) else list(paths)
         if not self._paths:
@@ -134,6 +138,7 @@ class FileSource(Source):
             except re.error as error:
                 raise InvalidProgramError(f"{path_pattern!r} is no regular expression of paths: {error}") from error
         self._path_pattern = path_pattern
+        self._cuts_times = cuts_times
         if format is not None and format not in FORMATS:
             raise InvalidProgramError(
                 f"no file format {format!r}{did_you_mean(format, FORMATS)}; there are {', '.join(FORMATS)}"
@@ -229,6 +234,7 @@ class FileSource(Source):
             self._columns,
             Partitions(self._partition_columns, self._default_partition),
             self._metadata,
+            self._cuts_times,
         )
 
     def read_all(self) -> pa.Table:
@@ -343,8 +349,10 @@ class _FileReader(ThreadedSplitReader[_Split]):
         columns: Sequence[str] | None,
         partitions: Partitions,
         metadata: Sequence[str] = (),
+        cuts_times: bool = False,
     ) -> None:
         super().__init__(context, output_type.kind)
+        self._cuts_times = cuts_times
         self._format = format
         self._schema = output_type.schema
         self._default_partition = partitions.default
@@ -396,7 +404,7 @@ class _FileReader(ThreadedSplitReader[_Split]):
             elif field.name in missing:
                 column = pa.nulls(data.num_rows, field.type)
             else:
-                column = _cast(data.column(field.name), field)
+                column = _cast(data.column(field.name), field, self._cuts_times)
             if not field.nullable and column.null_count:
                 raise MissingColumnError.of_null(field.name)
             columns.append(column)
@@ -469,15 +477,15 @@ def _repeated(value: Any, field: pa.Field, rows: int, is_metadata: bool) -> pa.A
         raise ValueError(f"column {field.name!r} is {value!r} in its path: {error}") from error
 
 
-def _cast(column: pa.Array, field: pa.Field) -> pa.Array:
+def _cast(column: pa.Array, field: pa.Field, cuts_times: bool) -> pa.Array:
     try:
-        return _cast_values(column, field.type)
+        return _cast_values(column, field.type, cuts_times)
     except pa.ArrowException as error:
         raise ValueError(f"column {field.name!r} is {column.type} there: {error}") from error
 
 
-def _cast_values(column: pa.Array, kind: pa.DataType) -> pa.Array:
+def _cast_values(column: pa.Array, kind: pa.DataType, cuts_times: bool) -> pa.Array:
     try:
-        return column.cast(kind)
+        return column.cast(options=pc.CastOptions(kind, allow_time_truncate=cuts_times))
     except pa.ArrowNotImplementedError:  # to most dictionaries and extension types
         return retyped(column, kind, pa.Array.cast)

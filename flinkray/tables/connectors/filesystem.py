@@ -18,7 +18,12 @@ from flinkray.connectors.lookup import LookupTable, RowsLookup
 from flinkray.connectors.sink import Sink
 from flinkray.connectors.source import Boundedness, Source
 from flinkray.tables.connectors.contract import Connector, TableSource, metadata_columns, physical_columns
-from flinkray.tables.connectors.formats import is_changelog, message_format, skips_bad_messages
+from flinkray.tables.connectors.formats import (
+    field_delimiter,
+    is_changelog,
+    message_format,
+    skips_bad_messages,
+)
 from flinkray.tables.connectors.options import ConnectorOptions, size_in_bytes
 from flinkray.tables.plans.tables import Table
 from flinkray.tables.types.arrow import to_arrow
@@ -112,7 +117,7 @@ def _source(table: Table, options: ConnectorOptions) -> TableSource:
     if monitor == 0:
         raise options.fail("option 'source.monitor-interval' is at least 1 ms")
     lines = _lines(table, options, file_format)
-    delimiter = options.text("csv.field-delimiter", ",") if file_format == "csv" else ","
+    delimiter = field_delimiter(options, "csv.") if file_format == "csv" else ","
     partitions = table.partitioned_by
     renamed = {column.name: column.metadata_key for column in metadata_columns(table)}
     fields: list[pa.Field] = []
@@ -134,6 +139,7 @@ def _source(table: Table, options: ConnectorOptions) -> TableSource:
         metadata=tuple(dict.fromkeys(column.metadata_key for column in metadata_columns(table))),
         path_pattern=options.read("source.path.regex-pattern", _regular_expression),
         bad_lines="skip" if lines is not None and skips_bad_messages(options, "format") else "fail",
+        cuts_times=True,
         comments=file_format == "csv" and lines is not None and options.truth("csv.allow-comments"),
     )
     return TableSource(source, renamed)
@@ -145,7 +151,7 @@ def _sink(table: Table, options: ConnectorOptions) -> Sink:
         raise options.fail(f"files of format {file_format!r} are read, and not written")
     _check_times(options, file_format, is_written=True)
     lines = _lines(table, options, file_format)
-    if lines is None and file_format == "csv" and options.text("csv.field-delimiter", ",") != ",":
+    if lines is None and file_format == "csv" and field_delimiter(options, "csv.") != ",":
         raise options.fail("with 'csv.header' CSV is written with commas, whatever 'csv.field-delimiter' says")
     options.has_no_effect(
         "sink.rolling-policy.check-interval",

@@ -1,0 +1,83 @@
+"""Files whose lines are messages: rows that have several lines, none at all, or are comments."""
+
+from __future__ import annotations
+
+import itertools
+import lzma
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import flinkray.connectors.files.formats
+import flinkray.connectors.files.message_lines
+from flinkray import CsvFormat, FileSource, RecordError
+from flinkray.connectors.files.message_lines import MessageLines
+from tests.support.api import rows_of
+from tests.support.files import read, splits_of
+
+ROWS = CsvFormat({"n": int, "t": str})
+
+
+def rows(source: FileSource) -> list[tuple[Any, ...]]:
+    return [tuple(row) for row in rows_of(read(source))]
+
+
+@pytest.mark.parametrize("read_bytes", [1, 7, 64])
+def test_a_quoted_line_break_is_part_of_a_value_wherever_reading_begins(
+    tmp_path: Path, read_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(flinkray.connectors.files.formats, "_READ_BYTES", read_bytes)
+    monkeypatch.setattr(flinkray.connectors.files.formats, "_RANGE_BYTES", 10)
+    texts = ["a", "b\nc", '"\n"', "\n\n\n", "\r\nd", "e" * 50 + "\n", 'f"']
+    written = [b'%d,"%s"' % (n, text.replace('"', '""').encode()) for n, text in enumerate(texts)]
+    (tmp_path / "a").write_bytes(b"\n".join(written))
+    (split,) = splits_of(FileSource(tmp_path / "a", ROWS))
+    format, found = MessageLines(ROWS), []
+    while read_now := list(itertools.islice(format.read(split, ROWS.record_type.schema, 2), 1)):
+        ((data, split),) = read_now
+        found += data.column("t").to_pylist()
+    assert found == texts
+
+
+def test_a_value_whose_quote_does_not_end_is_one_bad_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a").write_text('1,a\n2,"b\n3,c\n')
+    with pytest.raises(RecordError, match="a quoted value does not end"):
+        rows(FileSource(tmp_path / "a", ROWS))
+    assert rows(FileSource(tmp_path / "a", ROWS, bad_lines="skip")) == [(1, "a")]
+    # What is too long is not waited for.
+    with (tmp_path / "a").open("a") as file:
+        file.write("4,d\n")
+    monkeypatch.setattr(flinkray.connectors.files.formats, "_READ_BYTES", 5)
+    monkeypatch.setattr(flinkray.connectors.files.message_lines, "_LONGEST_ROW", 8)
+    assert rows(FileSource(tmp_path / "a", ROWS, bad_lines="skip")) == [(1, "a"), (4, "d")]
+
+
+def test_without_quotes_a_file_has_ranges(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(flinkray.connectors.files.formats, "_RANGE_BYTES", 4)
+    (tmp_path / "a").write_text('1,"a\n2,b\n')
+    source = FileSource(tmp_path / "a", CsvFormat({"n": int, "t": str}, quote=None))
+    assert len(splits_of(source)) == 3
+    assert rows(source) == [(1, '"a'), (2, "b")]
+
+
+def test_an_empty_line_is_the_row_of_a_column_that_is_null(tmp_path: Path) -> None:
+    lines = CsvFormat({"t": str})
+    data = {"t": ["a", None, "", "b", None]}
+    batch = pa.record_batch(data, schema=lines.record_type.schema)
+    (tmp_path / "a").write_bytes(b"".join(line + b"\n" for line in lines.encode(batch).to_pylist()))
+    assert rows(FileSource(tmp_path / "a", lines)) == [(text,) for text in data["t"]]
+    (tmp_path / "a").write_text("1,a\n\n2,b\n")
+    assert rows(FileSource(tmp_path / "a", ROWS)) == [(1, "a"), (2, "b")]
+
+
+def test_a_comment_may_begin_with_spaces(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("#0,x\n1,#a\n  # 2,b\n")
+    assert rows(FileSource(tmp_path / "a", ROWS, comments=True)) == [(1, "#a")]
+
+
+@pytest.mark.parametrize(("format", "text"), [(ROWS, "1,a\n"), ("csv", "n,t\n1,a\n"), ("json", '{"n":1,"t":"a"}\n')])
+def test_what_was_compressed_with_xz_is_decompressed(tmp_path: Path, format: Any, text: str) -> None:
+    (tmp_path / "a.xz").write_bytes(lzma.compress(text.encode()))
+    assert rows(FileSource(tmp_path / "a.xz", format)) == [(1, "a")]
