@@ -90,7 +90,8 @@ class _Fields:
         start, end = int(self.options.required(f"{path}.start")), int(self.options.required(f"{path}.end"))
         if end < start:
             raise self.options.fail(f"option '{path}.end' is below '{path}.start'")
-        return _Made(partial(_cast_values, SequenceField(start).values, 0, to_arrow(kind)), end - start + 1)
+        made = _counted if kind.root is TypeRoot.DECIMAL else _cast_values
+        return _Made(partial(made, SequenceField(start).values, 0, to_arrow(kind)), end - start + 1)
 
     def _random(self, path: str, kind: LogicalType) -> Values:
         seed = _seed(path)
@@ -102,20 +103,20 @@ class _Fields:
                 keys, values = self.column(f"{path}.key", key).values, self.column(f"{path}.value", value).values
                 return partial(_maps, keys, values, self._length(path, _COLLECTION_LENGTH), to_arrow(kind))
             case CollectionType(kind=TypeRoot.ARRAY, element=element):
-                made = self.column(f"{path}.element", element).values
-                return partial(_lists, made, self._length(path, _COLLECTION_LENGTH), to_arrow(kind))
+                items = self.column(f"{path}.element", element).values
+                return partial(_lists, items, self._length(path, _COLLECTION_LENGTH), to_arrow(kind))
             case DecimalType():
                 return self._decimals(path, kind, seed)
             case LengthType():
-                length = self._length(path, min(kind.length, _TEXT_LENGTH) if not kind.is_fixed else kind.length)
-                return partial(_cast_values, RandomField(length=max(length, 1)).values, seed, to_arrow(kind))
+                length = self._text_length(path, kind)
+                made = RandomField(length=max(length, 1)).values
+                if not kind.is_fixed and self.options.truth(f"{path}.var-len"):
+                    made = partial(_shortened, made, _seed(path + "#"))
+                return partial(_cast_values, made, seed, to_arrow(kind))
         if kind.root is TypeRoot.BOOLEAN:
             return partial(_cast_values, RandomField(choices=(False, True)).values, seed, pa.bool_())
         if kind.root in INTEGERS:
-            low, high = -(1 << _BITS[kind.root]), (1 << _BITS[kind.root]) - 1
-            low = self.options.whole_number(f"{path}.min", low) or 0
-            made_high = self.options.whole_number(f"{path}.max", high)
-            field = RandomField(low, high if made_high is None else made_high)
+            field = RandomField(self._bound(f"{path}.min", kind, -1), self._bound(f"{path}.max", kind, 1))
             return partial(_cast_values, field.values, seed, to_arrow(kind))
         if kind.root in APPROXIMATE:
             most = float(np.finfo(np.float32).max) if kind.root is TypeRoot.FLOAT else float(np.finfo(np.float64).max)
@@ -125,7 +126,7 @@ class _Fields:
         if kind.root in TIMESTAMPS:
             past = self.options.millis(f"{path}.max-past", 0) or 0
             return partial(_times, past, seed, to_arrow(kind))
-        if kind.root is TypeRoot.DATE:
+        if kind.root in (TypeRoot.DATE, TypeRoot.TIME):
             return partial(_times, 0, seed, to_arrow(kind))
         raise self.options.fail(f"column {path.removeprefix('fields.')!r} is {kind}, which cannot be made up")
 
@@ -134,6 +135,25 @@ class _Fields:
         assert length is not None
         if length < 0:
             raise self.options.fail(f"option '{path}.length' is at least 0, not {length}")
+        return length
+
+    def _bound(self, key: str, kind: LogicalType, sign: int) -> int:
+        """A bound of whole numbers, of itself the type's."""
+        least, most = -(1 << _BITS[kind.root]), (1 << _BITS[kind.root]) - 1
+        bound = self.options.whole_number(key)
+        if bound is None:
+            return most if sign > 0 else least
+        if not least <= bound <= most:
+            raise self.options.fail(f"option {key!r} is {bound}, which {kind} has not")
+        return bound
+
+    def _text_length(self, path: str, kind: LengthType) -> int:
+        if kind.is_fixed:
+            self.options.refuse(f"{path}.length", f"all values of {kind} have the length that it says")
+            return kind.length
+        length = self._length(path, min(kind.length, _TEXT_LENGTH))
+        if length > kind.length:
+            raise self.options.fail(f"option '{path}.length' is {length}, and {kind} has at most {kind.length}")
         return length
 
     def _decimals(self, path: str, kind: DecimalType, seed: int) -> Values:
@@ -161,6 +181,24 @@ def _cast_values(values: Callable[[Rows, int], pa.Array], seed: int, kind: pa.Da
     return values(rows, seed).cast(kind)
 
 
+def _counted(values: Callable[[Rows, int], pa.Array], seed: int, kind: pa.DataType, rows: Rows) -> pa.Array:
+    """Whole numbers as decimals, whose type may have fewer digits than the type of the numbers."""
+    return values(rows, seed).cast(pa.decimal128(19, 0)).cast(kind)
+
+
+def _shortened(values: Callable[[Rows, int], pa.Array], length_seed: int, rows: Rows, seed: int) -> pa.Array:
+    """Texts cut to a length of their own, from 1 to all that they have."""
+    texts = values(rows, seed)
+    if not len(texts):
+        return texts
+    characters = np.frombuffer(texts.buffers()[2], np.uint8).reshape(len(texts), -1)
+    most = characters.shape[1]
+    lengths = (random_bits(rows, length_seed) % np.uint64(most)).astype(np.int32) + 1
+    kept = characters[np.arange(most) < lengths[:, None]]
+    offsets = np.concatenate(([0], np.cumsum(lengths))).astype(np.int32)
+    return pa.Array.from_buffers(pa.string(), len(texts), [None, pa.py_buffer(offsets), pa.py_buffer(kept)])
+
+
 def _with_nulls(values: Values, rate: float, seed: int, rows: Rows) -> pa.Array:
     is_null = (random_bits(rows, seed) >> np.uint64(11)).astype(np.float64) * 2.0**-53 < rate
     found = values(rows)
@@ -179,7 +217,10 @@ def _times(past_ms: int, seed: int, kind: pa.DataType, rows: Rows) -> pa.Array:
     back = np.zeros(len(rows), np.int64)
     if past_ms:
         back = (random_bits(rows, seed) % np.uint64(past_ms)).astype(np.int64)
-    return from_numpy(now - back).cast(pa.timestamp("ms")).cast(kind, safe=False)
+    times = from_numpy(now - back).cast(pa.timestamp("ms"))
+    if pa.types.is_time(kind):
+        times = times.cast(pa.time32("ms"))
+    return times.cast(kind, safe=False)
 
 
 def _elements(rows: Rows, length: int) -> Rows:
