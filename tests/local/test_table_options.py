@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from flinkray.tables.connectors.in_memory import register_rows
 from tests.support.flink_statements import CHANGES, change_text, flink_statements, is_query
 from tests.support.jobs import environment
@@ -23,6 +25,20 @@ def test_what_is_written_is_what_the_table_says_of_its_columns(tmp_path: Path) -
     tables.execute_sql("INSERT INTO w SELECT s, n FROM v")
     lines = [each.read_text().splitlines() for each in tmp_path.glob("part*") if each.suffix != ".pending"]
     assert sorted(line for each in lines for line in each) == ["abcd,1", "f,2"]
+
+
+@pytest.mark.parametrize(("columns", "values"), [("s STRING", "'a,b'"), ("s STRING, p STRING", "'a,b', 'x'")])
+def test_files_of_raw_text_have_a_line_for_each_row(tmp_path: Path, columns: str, values: str) -> None:
+    tables = environment({"table.dml-sync": True}, parallelism=1).tables
+    partitioned = "PARTITIONED BY (p)" if "p STRING" in columns else ""
+    tables.execute_sql(
+        f"CREATE TABLE w ({columns}) {partitioned} WITH ("
+        f"'connector' = 'filesystem', 'format' = 'raw', 'path' = '{tmp_path}')"
+    )
+    tables.execute_sql(f"INSERT INTO w VALUES ({values})")
+    assert [each.read_text() for each in tmp_path.rglob("part*")] == ["a,b\n"]
+    with tables.execute_sql("SELECT * FROM w").collect() as rows:
+        assert [", ".join(map(repr, row)) for row in rows] == [values]
 
 
 def changes(options: dict[str, object]) -> list[tuple[str, str, int]]:

@@ -14,6 +14,7 @@ from flinkray.connectors.files.writing.compaction import FileCompaction
 from flinkray.connectors.files.writing.partition_commit import PartitionCommit
 from flinkray.connectors.files.writing.sink import FileSink, ShuffledFileSink
 from flinkray.connectors.formats.message_format import MessageFormat
+from flinkray.connectors.formats.raw import RawFormat
 from flinkray.connectors.lookup import LookupTable, RowsLookup
 from flinkray.connectors.sink import Sink
 from flinkray.connectors.source import Boundedness, Source
@@ -150,7 +151,7 @@ def _sink(table: Table, options: ConnectorOptions) -> Sink:
     if is_changelog(options, "format"):
         raise options.fail(f"files of format {file_format!r} are read, and not written")
     _check_times(options, file_format, is_written=True)
-    lines = _lines(table, options, file_format)
+    lines = RawFormat() if file_format == "text" else _lines(table, options, file_format)
     if lines is None and file_format == "csv" and field_delimiter(options, "csv.") != ",":
         raise options.fail("with 'csv.header' CSV is written with commas, whatever 'csv.field-delimiter' says")
     options.has_no_effect(
