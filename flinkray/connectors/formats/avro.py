@@ -8,6 +8,7 @@ import struct
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from flinkray.batches.value_columns import to_array, to_values
 from flinkray.connectors.formats.avro_types import arrow_schema
@@ -119,7 +120,8 @@ class AvroFormat(MessageFormat):
         if index < 0 or not contains(column.type, pa.types.is_timestamp):
             return column
         try:
-            return column.cast(self._arrow_schema.field(index).type, safe=False)
+            kind = self._arrow_schema.field(index).type
+            return column.cast(options=pc.CastOptions(kind, allow_time_truncate=True))
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             raise ValueError(f"column {name!r} does not fit the Avro schema: {error}") from error
 

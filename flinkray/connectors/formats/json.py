@@ -28,6 +28,7 @@ from flinkray.types.nested import with_items
 from flinkray.types.records import RecordType
 
 TIMESTAMP_FORMATS = ("ISO-8601", "SQL")
+_WITHOUT_BREAKS_IN_TEXT = r'(?s)^(?:[^"]|"(?:[^"\\\r\n]|\\.)*")*$'
 _OBJECT = r"(?s)^\s*\{.*\}\s*$"
 
 
@@ -103,9 +104,7 @@ class JsonFormat(MessageFormat):
                 raise ValueError(f"no JSON object: {shown(messages.filter(pc.invert(is_object))[0].as_py())}")
         text = b"\n".join(messages.to_pylist())
         if b"\r" in text or text.count(b"\n") >= len(messages):
-            # Within an object a line break is white space: those of text are escaped.
-            lines = pc.replace_substring(pc.replace_substring(messages, b"\n", b" "), b"\r", b" ")
-            text = b"\n".join(lines.to_pylist())
+            text = b"\n".join(_without_line_breaks(messages))
         data = from_json_lines(text, self.record_type.schema, self._rounds)
         if data.num_rows != len(messages):
             raise ValueError(f"more than one JSON object in a message, such as {shown(messages[0].as_py())}")
@@ -139,6 +138,15 @@ class JsonFormat(MessageFormat):
             return json_objects(written, omits_nulls=self._ignore_null_fields).cast(pa.large_binary())
         except TypeError as error:
             raise ValueError(str(error)) from error
+
+
+def _without_line_breaks(messages: pa.Array) -> list[bytes]:
+    """Objects on one line each. A line break is white space in them, but not in text, where it has an escape."""
+    plain = pc.match_substring_regex(messages, _WITHOUT_BREAKS_IN_TEXT)
+    lines: list[bytes] = pc.replace_substring_regex(messages, "[\r\n]", " ").to_pylist()
+    for index in np.flatnonzero(~np.asarray(plain)):
+        lines[index] = json_text(json_object(messages[int(index)].as_py())).encode()
+    return lines
 
 
 def _as_text(kind: pa.DataType) -> pa.DataType:

@@ -151,6 +151,13 @@ def test_control_characters_are_read_as_they_are_in_text() -> None:
     ).to_pylist() == [{"t": "a\tb", "n": None}]
 
 
+def test_a_line_break_in_text_is_read_as_it_is() -> None:
+    texts = ["a\\n", "b\nc", "\r\n", '\\"\n', "\\\\", "d\t\r"]
+    messages = [f'{{\n"n": 1,\r\n"t": "{text}"\n}}'.encode() for text in texts]
+    read = JsonFormat({"t": str, "n": int}).decode(pa.array(messages, pa.large_binary())).to_pylist()
+    assert read == [{"t": text, "n": 1} for text in ("a\n", "b\nc", "\r\n", '"\n', "\\", "d\t\r")]
+
+
 def test_a_list_is_no_map() -> None:
     schema = pa.schema([("m", pa.map_(pa.string(), pa.int64())), ("n", pa.int64())])
     for text in (b'{"m":[],"n":1}', b'{"m":[{"key":"a","value":1}],"n":1}'):

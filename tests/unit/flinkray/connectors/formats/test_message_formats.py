@@ -542,3 +542,8 @@ def test_avro_has_a_time_without_a_zone_as_it_is_wherever_a_process_runs(monkeyp
         time.tzset()
     in_utc = noon.replace(tzinfo=datetime.UTC)
     assert found == [{"at": in_utc, "r": [{"at": in_utc}]}]
+    numbers = pa.struct([("at", pa.timestamp("ms")), ("n", pa.int64())])
+    inner["fields"] = [{"name": "at", "type": at}, {"name": "n", "type": "int"}]
+    avro = AvroFormat({"type": "record", "name": "row", "fields": [{"name": "r", "type": inner}]})
+    with pytest.raises(ValueError, match="column 'r' does not fit the Avro schema"):
+        avro.encode(pa.record_batch({"r": pa.array([{"at": noon, "n": 2**40}], numbers)}))
