@@ -30,6 +30,7 @@ from flinkray.types.records import OutputTag
 
 if TYPE_CHECKING:
     from flinkray.streams.data_stream import DataStream
+    from flinkray.streams.results import Program
 
 
 class ColumnOperations(ABC):
@@ -37,6 +38,7 @@ class ColumnOperations(ABC):
     `f0`, `f1`, ...; all but `where` give rows. Columns that are known not to exist are an UnknownColumnError at once,
     others when the first batch comes."""
 
+    _environment: Program
     _known: KnownType
     _transformation: Transformation
 
@@ -110,6 +112,11 @@ class ColumnOperations(ABC):
                     "that no column has makes one of the rows' event times"
                 )
         return self._in_place("Rowtime", RowtimeFactory(column), self._known)
+
+    def _with_event_times_where_read(self, column: str, zone: str | None = "UTC") -> DataStream:
+        """The stream with its event times as a column, for tables: no operator of the program unless one reads it."""
+        with self._environment._only(()):
+            return self._with_event_times(column, zone)
 
     def _with_event_times(self, column: str, zone: str | None = "UTC") -> DataStream:
         if self._known.columns is None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import itertools
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
@@ -45,6 +46,9 @@ class Program(Protocol):
 
     def _register(self, transformation: Transformation) -> None:
         """Makes an operator part of the program."""
+
+    def _only(self, transformations: Sequence[Transformation]) -> AbstractContextManager[None]:
+        """For a while these are the program: what is added then is not part of what was recorded before."""
 
     def _submit(self, job_name: str | None) -> JobClient:
         """Submits what has been recorded so far."""

@@ -53,7 +53,7 @@ def with_metadata(stream: DataStream, schema: Schema | None) -> DataStream:
             )
         if name in (stream._known.columns or ()):
             raise InvalidProgramError(f"column {name!r} is one of the stream: call its event time otherwise")
-        stream = stream.with_rowtime(name)
+        stream = stream._with_event_times_where_read(name)
     return stream
 
 

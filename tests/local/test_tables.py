@@ -443,6 +443,14 @@ def test_the_event_times_of_a_stream_are_a_column_and_columns_event_times(env: S
             env.tables.from_data_stream(stream, timed(name, key).build())
 
 
+def test_event_times_for_a_table_that_nobody_reads_are_not_in_the_program(env: StreamExecutionEnvironment) -> None:
+    stream = env.from_collection([Row(n=1)])
+    schema = Schema.new_builder().column_by_metadata("at", "TIMESTAMP_LTZ(3)", "rowtime").build()
+    env.tables.from_data_stream(stream, schema)
+    stream.print()
+    assert "Rowtime" not in env.get_execution_plan()
+
+
 def test_windows_are_over_the_rowtime_that_a_schema_gives(env: StreamExecutionEnvironment) -> None:
     rows = [Row(ms=ms, text=text) for ms, text in ((0, "a b"), (70_000, "c"), (30_000, "d"))]
     schema = (

@@ -176,7 +176,7 @@ class StreamTableEnvironment(TableEnvironment):
             raise InvalidProgramError("from_data_stream takes a Schema, or columns: col('a'), col('b')")
         chosen = [StreamField.of(each) for each in fields_or_schema]
         if any(each.attribute == "ROWTIME" for each in chosen):
-            data_stream = data_stream._with_event_times(EVENT_TIME, None)
+            data_stream = data_stream._with_event_times_where_read(EVENT_TIME, None)
         found = super().from_data_stream(data_stream)
         return found.select(*columns_of(chosen, [name for name in found.columns if name != EVENT_TIME]))
 

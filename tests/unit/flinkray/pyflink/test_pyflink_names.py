@@ -54,6 +54,7 @@ from flinkray.pyflink.datastream.state import (
 )
 from flinkray.pyflink.table import DataTypes, Schema, StreamTableEnvironment, TableDescriptor, TableSchema
 from flinkray.pyflink.table.catalog import ObjectIdentifier
+from flinkray.pyflink.table.expressions import col
 from flinkray.pyflink.table.types import RowField, RowType
 from flinkray.pyflink.texts import line_texts, printed_texts
 from flinkray.state.descriptors import TtlUpdateType
@@ -446,6 +447,14 @@ def test_the_job_of_a_statement_has_pyflinks_client(pyflink_env: PyFlinkEnvironm
     for started in (t_env.execute_sql("INSERT INTO gone SELECT 1"), t_env.execute_sql("SELECT 1")):
         client = started.get_job_client()
         assert isinstance(client, JobClient)
+
+
+def test_event_times_for_a_table_that_nobody_reads_are_not_in_the_plan(pyflink_env: PyFlinkEnvironment) -> None:
+    words = pyflink_env.from_collection(["a"], type_info=Types.STRING())
+    StreamTableEnvironment.create(pyflink_env).from_data_stream(words, col("word"), col("at").rowtime)
+    words.print()
+    nodes = json.loads(pyflink_env.get_execution_plan())["nodes"]
+    assert [node["pact"] for node in nodes] == ["Data Source", "Data Sink"]
 
 
 def test_the_plan_is_json_of_operators_and_how_records_travel(pyflink_env: PyFlinkEnvironment) -> None:
