@@ -31,7 +31,7 @@ _PARTS = {
     is_simple: re.compile(rf"(?P<letter>[A-Za-z])(?P=letter)*|{'|'.join(quotes)}|.", re.DOTALL)
     for is_simple, quotes in ((True, ("''", _QUOTED)), (False, (_QUOTED, "''")))
 }
-_MOST = {**dict.fromkeys("aWF", 1), **dict.fromkeys("wdhHKkms", 2), "D": 3, "S": 9, **dict.fromkeys("GEMLQqec", 5)}
+_MOST = {**dict.fromkeys("aWF", 1), **dict.fromkeys("wdhHKkms", 2), "D": 3, "S": 9, **dict.fromkeys("GEMLQqecB", 5)}
 """How often a letter of DateTimeFormatter may stand, where not any number of times."""
 _OF_SIMPLE = frozenset("GyYMLwWDdFEuaHkKhmsSZX")
 """The letters of SimpleDateFormat that are written; of its others there are no letters in Arrow's words."""
@@ -249,8 +249,10 @@ def tokens(pattern: str, is_simple: bool = False) -> tuple[tuple[str, int], ...]
             count = len(part[0])
             if is_simple and letter not in _OF_SIMPLE:
                 raise ValueError(f"the letter {letter!r} of a pattern is not known; a text in it stands in '…'")
-            if not is_simple and (count > _MOST.get(letter, count) or part[0] == "cc"):
+            if not is_simple and (count > _MOST.get(letter, count) or part[0] in ("cc", "BB", "BBB")):
                 raise ValueError(f"the letter {letter!r} of a pattern does not stand {count} times, as in {pattern!r}")
+            if letter == "p" and not pattern[part.end() : part.end() + 1].isalpha():
+                raise ValueError(f"the letter 'p' of a pattern stands before the one that it fills up, in {pattern!r}")
             found.append((letter, count))
         elif part[0] == "''":
             found.append(("'", 0))
@@ -427,8 +429,14 @@ def _regex(pattern: tuple[tuple[str, int], ...], is_lenient: bool = False) -> st
 
 _ERAS = ("Anno Domini", "Before Christ")
 _QUARTERS = ("1st quarter", "2nd quarter", "3rd quarter", "4th quarter")
-_KINDS = {**dict.fromkeys("Sn", "fraction"), **dict.fromkeys("HkKhmsa", "clock"), **dict.fromkeys("AN", "time")}
+_KINDS = {**dict.fromkeys("Sn", "fraction"), **dict.fromkeys("HkKhmsaB", "clock"), **dict.fromkeys("AN", "time")}
 _ZONE_LETTERS = frozenset("ZX")
+_PERIODS = (
+    *("midnight", "noon", "at night", "in the morning"),
+    *("in the afternoon", "in the evening", "at night"),
+)
+_PERIOD_HOURS = (6, 12, 18, 21)
+"""The hours at which a period of the day becomes the next: of those that are no single minute, at night is the first."""
 
 
 def written_by(times: pa.Array, pattern: str, offsets: Numbers | None = None, *, is_simple: bool = False) -> pa.Array:
@@ -472,10 +480,11 @@ def _of_each(
 def _runs(pattern: tuple[tuple[str, int], ...]) -> list[tuple[str, tuple[tuple[str, int], ...]]]:
     """The pattern cut where it goes from days to times of day or fractions; texts belong to what is before them."""
     runs: list[tuple[str, tuple[tuple[str, int], ...]]] = []
-    for letter, count in pattern:
+    for (letter, count), (following, _) in zip(pattern, (*pattern, ("", 0))[1:], strict=True):
         if count < 0:  # what may be missing of a text that is read is always written
             continue
-        kind = "zone" if letter in _ZONE_LETTERS else _KINDS.get(letter, "date")
+        filled = following if letter == "p" else letter
+        kind = "zone" if filled in _ZONE_LETTERS else _KINDS.get(filled, "date")
         if not count:
             kind = runs[-1][0] if runs else "literal"
         if runs and runs[-1][0] == kind:
@@ -521,6 +530,7 @@ def _clock_numbers(seconds: Numbers) -> dict[str, Numbers]:
         "m": seconds // 60 % 60,
         "s": seconds % 60,
         "a": hour // 12,
+        "B": np.where(seconds // 60 % 720 == 0, hour // 12, np.searchsorted(_PERIOD_HOURS, hour, "right") + 2),
     }
 
 
@@ -536,16 +546,27 @@ _NAMES = {"M": _MONTHS, "L": _MONTHS, "E": _DAYS, "e": _DAYS, "c": _DAYS, "Q": _
 
 def _written(pattern: tuple[tuple[str, int], ...], numbers: dict[str, Numbers], is_simple: bool) -> pa.Array:
     """Letters of one kind as texts, one for each of the numbers that belong to them."""
-    parts = []
+    parts: list[pa.Array | pa.Scalar] = []
+    width = 0
     for letter, count in pattern:
+        if width:
+            parts.append(_filled(_written(((letter, count),), numbers, is_simple), width))
+            width = 0
+            continue
         if not count:
             parts.append(pa.scalar(letter))
+            continue
+        if letter == "p":
+            width = count
             continue
         if letter not in numbers:
             raise ValueError(f"the letter {letter!r} of a pattern is not known; a text in it stands in '…'")
         values = numbers[letter]
         if letter == "a":
             parts.append(pa.array(["AM", "PM"]).take(pa.array(values)))
+        elif letter == "B":
+            names = _PERIODS if count < 5 else ("mi", "n", *_PERIODS[2:])
+            parts.append(pa.array(names).take(pa.array(values)))
         elif letter in "ZX":
             parts.append(_zone(values, letter, count))
         elif letter in _NAMES and (count > 2 or letter in "EG"):
@@ -563,6 +584,13 @@ def _written(pattern: tuple[tuple[str, int], ...], numbers: dict[str, Numbers], 
         else:
             parts.append(_padded(values, count))
     return pc.binary_join_element_wise(*parts, "")
+
+
+def _filled(texts: pa.Array, width: int) -> pa.Array:
+    """Texts with blanks before them up to a width, which none of them has more characters than."""
+    if pc.any(pc.greater(pc.utf8_length(texts), width)).as_py():
+        raise ValueError(f"what 'p' fills up has more than {width} characters")
+    return pc.utf8_lpad(texts, width)
 
 
 def _padded(numbers: Numbers, digits: int) -> pa.Array:
