@@ -9,13 +9,16 @@ from typing import Any, Final
 from msgspec import Struct
 
 from flinkray.tables.types.casts import can_cast
-from flinkray.tables.types.common import common_type
+from flinkray.tables.types.common import Meeting, common_type
 from flinkray.tables.types.logical import DATETIMES, NUMBERS, TEXTS, LogicalType, TypeRoot
 
 COMPARED = "compared"
 """The name for `common` of parameters that are compared: a time with texts, too."""
 ORDERED = "ordered"
 """The same of those that are compared by their order: a number with texts, too, which Flink refuses of `=`."""
+_MEETINGS = dict.fromkeys((COMPARED, ORDERED), Meeting.COMPARISON)
+_MEETINGS |= dict.fromkeys(("results", "elements", "keys", "values"), Meeting.RESULTS)
+"""What parameters of these names for `common` meet for; those of other names are arguments."""
 
 
 class NoLiteral(enum.Enum):
@@ -162,7 +165,7 @@ def argument_types(parameters: Sequence[Parameter], arguments: Sequence[Argument
     for group in {parameter.common for parameter in parameters} - {""}:
         members = [place for place, parameter in enumerate(parameters) if parameter.common == group]
         alike = [types[place] for place in members]
-        common = common_type(alike)
+        common = common_type(alike, _MEETINGS.get(group, Meeting.ARGUMENTS))
         if common is None and group in (COMPARED, ORDERED):
             common = _beside_texts(alike, DATETIMES if group == COMPARED else DATETIMES | NUMBERS)
         if common is None:

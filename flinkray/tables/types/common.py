@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import enum
+from collections.abc import Callable, Sequence
 
 from flinkray.tables.types import logical
 from flinkray.tables.types.logical import (
@@ -42,11 +43,22 @@ _WIDTHS = (
 """Numbers that are no decimals, each with those before it as its subtypes."""
 
 
+class Meeting(enum.Enum):
+    """What values of several types meet for: Flink has two rules beside the one without loss."""
+
+    COMPARISON = "no loss"
+    # Flink's LogicalTypeMerging, as for COALESCE and GREATEST.
+    ARGUMENTS = "FLOAT behind decimals makes them FLOAT"
+    # Calcite's least restrictive type, as of CASE, VALUES and UNION.
+    RESULTS = "of FLOAT and DOUBLE the first, of both kinds of timestamps the last, or if of one precision the first"
+
+
 # -- the common type -----------------------------------------------------------------------------------------------
 
 
-def common_type(types: Sequence[LogicalType]) -> LogicalType | None:
-    """The type that values of all these types have without loss where there is one; None: they have nothing in common.
+def common_type(types: Sequence[LogicalType], meeting: Meeting = Meeting.COMPARISON) -> LogicalType | None:
+    """The type that values of all these types have; None: they have nothing in common. Nothing is lost, but where
+    Flink has it so.
 
     It is nullable if one of them is, or if one is NULL. Texts of different lengths meet in the longest, as VARCHAR.
     """
@@ -56,24 +68,28 @@ def common_type(types: Sequence[LogicalType]) -> LogicalType | None:
         return logical.NULL if types else None
     common: LogicalType | None = known[0]
     for one in known[1:]:
-        common = None if common is None else _common_of_two(common, one)
+        common = None if common is None else _common_of_two(common, one, meeting)
     return None if common is None else common.with_nullability(nullable)
 
 
-def _common_of_two(left: LogicalType, right: LogicalType) -> LogicalType | None:
+def _common_of_two(left: LogicalType, right: LogicalType, meeting: Meeting) -> LogicalType | None:
     nullable = left.nullable or right.nullable
     left, right = left.with_nullability(nullable), right.with_nullability(nullable)
     if left == right:
         return left
     for family, common in _FAMILIES:
         if left.root in family and right.root in family:
-            return common(left, right)
-    return _common_nested(left, right)
+            return common(left, right, meeting)
+    return _common_nested(left, right, meeting)
 
 
-def _common_number(left: LogicalType, right: LogicalType) -> LogicalType:
+def _common_number(left: LogicalType, right: LogicalType, meeting: Meeting) -> LogicalType:
     if left.root is not TypeRoot.DECIMAL and right.root is not TypeRoot.DECIMAL:
+        if meeting is Meeting.RESULTS and left.is_one_of(APPROXIMATE) and right.is_one_of(APPROXIMATE):
+            return left
         return max(left, right, key=lambda one: _WIDTHS.index(one.root))
+    if meeting is Meeting.ARGUMENTS and right.is_one_of(APPROXIMATE):
+        return right
     if left.is_one_of(APPROXIMATE) or right.is_one_of(APPROXIMATE):
         return logical.DOUBLE.with_nullability(left.nullable)
     first, second = as_decimal(left), as_decimal(right)
@@ -90,15 +106,15 @@ def _common_length(fixed: TypeRoot, varying: TypeRoot, left: LogicalType, right:
     return LengthType(kind, max(left.length, right.length), nullable=left.nullable)
 
 
-def _common_text(left: LogicalType, right: LogicalType) -> LogicalType:
+def _common_text(left: LogicalType, right: LogicalType, _: Meeting) -> LogicalType:
     return _common_length(TypeRoot.CHAR, TypeRoot.VARCHAR, left, right)
 
 
-def _common_bytes(left: LogicalType, right: LogicalType) -> LogicalType:
+def _common_bytes(left: LogicalType, right: LogicalType, _: Meeting) -> LogicalType:
     return _common_length(TypeRoot.BINARY, TypeRoot.VARBINARY, left, right)
 
 
-def _common_datetime(left: LogicalType, right: LogicalType) -> LogicalType | None:
+def _common_datetime(left: LogicalType, right: LogicalType, meeting: Meeting) -> LogicalType | None:
     if left.root is right.root:
         if isinstance(left, TimeType) and isinstance(right, TimeType):
             return TimeType(max(left.precision, right.precision), nullable=left.nullable)
@@ -107,11 +123,14 @@ def _common_datetime(left: LogicalType, right: LogicalType) -> LogicalType | Non
         return left
     if isinstance(left, TimestampType) and isinstance(right, TimestampType):
         precision = max(left.precision, right.precision)
-        return TimestampType(TypeRoot.TIMESTAMP_LTZ, precision, nullable=left.nullable)
+        kind = TypeRoot.TIMESTAMP_LTZ
+        if meeting is Meeting.RESULTS:
+            kind = left.kind if left.precision == right.precision else right.kind
+        return TimestampType(kind, precision, nullable=left.nullable)
     return None  # Flink compares no date with a timestamp
 
 
-def _common_interval(left: LogicalType, right: LogicalType) -> LogicalType | None:
+def _common_interval(left: LogicalType, right: LogicalType, _: Meeting) -> LogicalType | None:
     if left.root is not right.root or not isinstance(left, IntervalType) or not isinstance(right, IntervalType):
         return None
     units = list(Unit)
@@ -121,18 +140,19 @@ def _common_interval(left: LogicalType, right: LogicalType) -> LogicalType | Non
     return IntervalType(start, end, precision, fraction, nullable=left.nullable)
 
 
-def _common_nested(left: LogicalType, right: LogicalType) -> LogicalType | None:
+def _common_nested(left: LogicalType, right: LogicalType, meeting: Meeting) -> LogicalType | None:
     match left, right:
         case CollectionType(kind=kind), CollectionType() if kind is right.root:
-            element = common_type([left.element, right.element])
+            element = common_type([left.element, right.element], meeting)
             return None if element is None else CollectionType(kind, element, nullable=left.nullable)
         case MapType(), MapType():
-            key, value = common_type([left.key, right.key]), common_type([left.value, right.value])
+            key = common_type([left.key, right.key], meeting)
+            value = common_type([left.value, right.value], meeting)
             return None if key is None or value is None else MapType(key, value, nullable=left.nullable)
         case RowType(), RowType() if len(left.fields) == len(right.fields):
             fields = []
             for ours, theirs in zip(left.fields, right.fields, strict=True):
-                common = common_type([ours.type, theirs.type])
+                common = common_type([ours.type, theirs.type], meeting)
                 if common is None:
                     return None
                 fields.append(RowField(ours.name, common))
@@ -140,7 +160,7 @@ def _common_nested(left: LogicalType, right: LogicalType) -> LogicalType | None:
     return None
 
 
-_FAMILIES = (
+_FAMILIES: tuple[tuple[frozenset[TypeRoot], Callable[[LogicalType, LogicalType, Meeting], LogicalType | None]], ...] = (
     (NUMBERS, _common_number),
     (TEXTS, _common_text),
     (BYTE_STRINGS, _common_bytes),

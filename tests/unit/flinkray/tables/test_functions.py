@@ -117,3 +117,23 @@ def test_arguments_are_cast_to_what_a_function_takes() -> None:
         "DECIMAL(20, 1) NOT NULL",
         "DECIMAL(20, 1) NOT NULL",
     ]
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "result"),
+    [
+        ("CASE", ["BOOLEAN", "FLOAT", "DOUBLE"], "FLOAT"),
+        ("CASE", ["BOOLEAN", "DOUBLE", "FLOAT"], "DOUBLE"),
+        ("CASE", ["BOOLEAN", "DECIMAL(5, 2)", "FLOAT"], "DOUBLE"),
+        ("CASE", ["BOOLEAN", "TIMESTAMP_LTZ(3)", "TIMESTAMP(6)"], "TIMESTAMP(6)"),
+        ("ARRAY", ["FLOAT", "DOUBLE"], "ARRAY<FLOAT> NOT NULL"),
+        ("MAP", ["FLOAT", "INT", "DOUBLE", "BIGINT"], "MAP<FLOAT, BIGINT> NOT NULL"),
+        ("COALESCE", ["DECIMAL(5, 2)", "FLOAT"], "FLOAT"),
+        ("GREATEST", ["FLOAT", "DECIMAL(5, 2)"], "DOUBLE"),
+        ("COALESCE", ["FLOAT", "DOUBLE"], "DOUBLE"),
+    ],
+)
+def test_which_approximate_number_or_timestamp_results_are_hangs_on_their_order_as_in_flink(
+    name: str, given: list[str], result: str
+) -> None:
+    assert str(resolve(name, arguments(*given)).result_type) == result

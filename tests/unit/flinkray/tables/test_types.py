@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from flinkray.tables.types.arrow import from_arrow, from_arrow_schema, to_arrow, to_arrow_schema
 from flinkray.tables.types.casts import can_cast, can_cast_implicitly
-from flinkray.tables.types.common import common_type
+from flinkray.tables.types.common import Meeting, common_type
 from flinkray.tables.types.logical import (
     ARRAY,
     BIGINT,
@@ -187,6 +187,27 @@ def test_types_meet_in_the_one_that_holds_the_values_of_all(types: list[LogicalT
 )  # fmt: skip
 def test_types_of_different_kinds_have_nothing_in_common(types: list[LogicalType]) -> None:
     assert common_type(types) is None
+
+
+@pytest.mark.parametrize(
+    ("types", "of_arguments", "of_results"),
+    [
+        ([FLOAT, DOUBLE], "DOUBLE", "FLOAT"),
+        ([DOUBLE, INT, FLOAT], "DOUBLE", "DOUBLE"),
+        ([DECIMAL(5, 2), FLOAT], "FLOAT", "DOUBLE"),
+        ([FLOAT, DECIMAL(5, 2)], "DOUBLE", "DOUBLE"),
+        ([TIMESTAMP_LTZ(3), TIMESTAMP(6)], "TIMESTAMP_LTZ(6)", "TIMESTAMP(6)"),
+        ([TIMESTAMP(6), TIMESTAMP_LTZ(3)], "TIMESTAMP_LTZ(6)", "TIMESTAMP_LTZ(6)"),
+        ([TIMESTAMP(3), TIMESTAMP_LTZ(3)], "TIMESTAMP_LTZ(3)", "TIMESTAMP(3)"),
+        ([TIMESTAMP(6), TIMESTAMP_LTZ(3), TIMESTAMP(6)], "TIMESTAMP_LTZ(6)", "TIMESTAMP_LTZ(6)"),
+        ([ARRAY(FLOAT), ARRAY(DOUBLE)], "ARRAY<DOUBLE>", "ARRAY<FLOAT>"),
+    ],
+)
+def test_arguments_and_results_meet_in_what_flink_makes_of_their_order(
+    types: list[LogicalType], of_arguments: str, of_results: str
+) -> None:
+    assert str(common_type(types, Meeting.ARGUMENTS)) == of_arguments
+    assert str(common_type(types, Meeting.RESULTS)) == of_results
 
 
 @CALM
