@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from flinkray.errors import did_you_mean
 from flinkray.tables.syntax.expressions import (
     Call,
     Clause,
@@ -11,6 +12,7 @@ from flinkray.tables.syntax.expressions import (
     Expression,
     Frame,
     FrameBound,
+    Infix,
     KeyValue,
     ModelArgument,
     NamedArgument,
@@ -19,6 +21,7 @@ from flinkray.tables.syntax.expressions import (
     Star,
     Symbol,
     TableArgument,
+    Temporal,
     Window,
 )
 from flinkray.tables.syntax.names import Name, Path
@@ -47,8 +50,65 @@ _JSON_CLAUSES = _WRAPPERS + tuple(
 )
 
 
+_TIMES_IN_BRACES = {"D": "DATE", "T": "TIME", "TS": "TIMESTAMP"}
+_OF_JDBC = {
+    name: name
+    for name in (
+        *("ABS", "ACOS", "ASIN", "ATAN", "ATAN2", "COS", "COT", "DAYOFMONTH", "DAYOFWEEK", "DAYOFYEAR", "DEGREES"),
+        *("EXP", "FLOOR", "HOUR", "LOG10", "LTRIM", "MINUTE", "MOD", "MONTH", "PI", "POWER", "QUARTER", "RADIANS"),
+        *("RAND", "REPLACE", "ROUND", "RTRIM", "SECOND", "SIGN", "SIN", "SQRT", "SUBSTRING", "TAN", "TRUNCATE"),
+        *("TIMESTAMPADD", "TIMESTAMPDIFF", "WEEK", "YEAR"),
+    )
+} | {
+    "CEILING": "CEIL",
+    "CONCAT": "||",
+    "CURDATE": "CURRENT_DATE",
+    "CURTIME": "LOCALTIME",
+    "IFNULL": "COALESCE",
+    "INSERT": "OVERLAY",
+    "LCASE": "LOWER",
+    "LENGTH": "CHAR_LENGTH",
+    "LOCATE": "POSITION",
+    "LOG": "LN",
+    "NOW": "CURRENT_TIMESTAMP",
+    "UCASE": "UPPER",
+}
+"""Functions of JDBC's `{fn name(...)}` as they are called here."""
+
+
 class CallParser(ExpressionParser):
     """Reads calls."""
+
+    def escape(self) -> Expression:
+        """`{fn name(arguments)}`, `{d 'date'}`, `{t 'time'}` and `{ts 'timestamp'}` of JDBC."""
+        mark = self.mark()
+        self.expect("{")
+        kind = self.expect_any("FN", *_TIMES_IN_BRACES)
+        found: Expression
+        if kind == "FN":
+            found = self._of_jdbc()
+        else:
+            text = self.string()
+            found = Temporal(_TIMES_IN_BRACES[kind], text, span=self.since(mark))
+        self.expect("}")
+        return found
+
+    def _of_jdbc(self) -> Expression:
+        mark, token = self.mark(), self.token
+        name = _OF_JDBC.get(token.key)
+        if name is None:
+            hint = did_you_mean(token.key, _OF_JDBC)
+            self.fail(f"JDBC has no function {token.text!r} in braces{hint}: write it without")
+        self.take()
+        self.expect("(")
+        arguments = self._with_unit_first() if name.startswith("TIMESTAMP") else self._arguments(is_json=False)
+        self.expect(")")
+        if name == "||" and len(arguments) == 2:
+            return Infix(name, *arguments, span=self.since(mark))
+        if name == "OVERLAY" and len(arguments) == 4:
+            text, start, length, replacement = arguments
+            arguments = (text, replacement, start, length)
+        return Call(Path((Name(name, span=token.span),), span=token.span), arguments, span=self.since(mark))
 
     def special_call(self) -> Expression | None:
         """A call with a syntax of its own, such as EXTRACT, where one comes next."""

@@ -86,6 +86,10 @@ class ExpressionParser(TypeParser):
         """A call with a syntax of its own, such as EXTRACT, where one comes next."""
         raise NotImplementedError
 
+    def escape(self) -> Expression:
+        """What JDBC has in braces."""
+        raise NotImplementedError
+
     def at_query(self) -> bool:
         """Whether a query comes next, perhaps in parentheses."""
         count = self._parentheses()
@@ -244,6 +248,8 @@ class ExpressionParser(TypeParser):
             return self._in_round_parentheses()
         if token.kind in (WORD, QUOTED):
             return self._word()
+        if token.key == "{":
+            return self.escape()
         return self.fail_expecting("an expression")
 
     def _in_round_parentheses(self) -> Expression:

@@ -145,10 +145,24 @@ def test_operators_bind_as_calcites_do(sql: str, meant: str) -> None:
         ("CAST(a AS INTEGER ARRAY)", "CAST(a AS ARRAY<INT>)"),
         ("CAST(a AS ROW(b NUMERIC(3)))", "CAST(a AS ROW<b DECIMAL(3)>)"),
         ("CAST(a AS TIMESTAMP(3) WITH LOCAL TIME ZONE)", "CAST(a AS TIMESTAMP_LTZ(3))"),
+        ("{d '2020-01-01'}", "DATE '2020-01-01'"),
+        ("{ T '12:13:14' }", "TIME '12:13:14'"),
+        ("{ts '2020-01-01 12:13:14.5'}", "TIMESTAMP '2020-01-01 12:13:14.5'"),
+        ("{fn UCASE(a)} || {fn concat({fn LCASE(b)}, c)}", "UPPER(a) || (LOWER(b) || c)"),
+        ("{fn INSERT(a, 1, 2, b)}", "OVERLAY(a PLACING b FROM 1 FOR 2)"),
+        ("{fn TIMESTAMPADD(SQL_TSI_DAY, 1, a)}", "TIMESTAMPADD(DAY, 1, a)"),
+        ("{fn LOCATE('b', a)} + {fn YEAR(c)}", "POSITION('b' IN a) + YEAR(c)"),
     ],
 )
 def test_what_is_written_in_two_ways_is_read_as_one(sql: str, same: str) -> None:
     assert read(sql) == read(same)
+
+
+def test_braces_have_times_and_functions_of_jdbc_alone() -> None:
+    with pytest.raises(SqlParserError, match=r"JDBC has no function 'UPPER' in braces.*: write it without"):
+        read("{fn UPPER(a)}")
+    with pytest.raises(SqlParserError, match="expected FN, D, T or TS, not x"):
+        read("{x 'a'}")
 
 
 def test_a_function_with_a_syntax_of_its_own_is_a_call_with_words_as_symbols() -> None:
