@@ -6,7 +6,6 @@ import copy
 from typing import Any, NamedTuple
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from flinkray.errors import InvalidProgramError, did_you_mean
 from flinkray.tables.plans.expressions import Plan
@@ -196,13 +195,9 @@ class Catalog:
             raise InvalidProgramError(f"no catalog {name!r}{did_you_mean(name, self._catalogs)}; there are: {known}")
         return self._catalogs[name]
 
-    def comment_on_catalog(self, name: str, comment: str) -> None:
-        """Says what a catalog is for.
-
-        Raises:
-            InvalidProgramError: there is none of that name.
-        """
-        self._catalogs[name] = replace(self.catalog(name), comment=comment)
+    def describe_catalog(self, description: CatalogDescription) -> None:
+        """Says otherwise what a catalog that is there is for; its databases stay."""
+        self._catalogs[description.name] = description
 
     def catalogs(self) -> tuple[str, ...]:
         """The names of all catalogs, sorted."""

@@ -758,3 +758,16 @@ def test_a_notebook_shows_the_first_rows(env: StreamExecutionEnvironment) -> Non
     assert "<td>&lt;b&gt;</td>" in shown
     assert "More rows follow" in shown
     assert env.tables.from_elements([(1,)]).select(lit(None, "INT").alias("n")).to_pandas()["n"].isna().all()
+
+
+def test_a_table_as_a_query_that_is_there_gets_the_rows_by_their_places(
+    env: StreamExecutionEnvironment, tmp_path: Path
+) -> None:
+    table = f"WITH ('connector'='filesystem', 'path'='{tmp_path}', 'format'='json')"
+    env.tables.execute_sql(f"CREATE TABLE kept (a BIGINT, b STRING) {table}")
+    env.tables.execute_sql(
+        "CREATE TABLE IF NOT EXISTS kept WITH ('connector'='print') AS SELECT 1 AS b, 'x' AS c"
+    ).wait()
+    assert env.tables.sql_query("SELECT * FROM kept").to_arrow().to_pylist() == [{"a": 1, "b": "x"}]
+    with pytest.raises(SqlValidationError, match="the query has 1 columns, and 2 are written"):
+        env.tables.execute_sql("CREATE TABLE IF NOT EXISTS kept AS SELECT 1 AS b")

@@ -60,9 +60,10 @@ class Binder:
 
         What it keeps is the query with all names written out, so that it has the same columns whatever its tables get.
         """
+        plan = QueryPlanner(self._context).bind(statement.query, Scope())
+        plan = renamed(plan, statement.columns, statement.query, statement, self._context)
         expansion = Expansion()
-        plan = QueryPlanner(replace(self._context, expansion=expansion)).bind(statement.query, Scope())
-        plan = renamed(plan, statement.columns, statement, self._context)
+        QueryPlanner(replace(self._context, expansion=expansion)).bind(statement.query, Scope())
         try:
             path = self._context.catalog.path(statement.view.texts)
         except InvalidProgramError as error:

@@ -9,7 +9,7 @@ from flinkray.tables.binding.calls import cast_to, plain
 from flinkray.tables.binding.context import CommonTablePlan, Context
 from flinkray.tables.binding.expressions import ExpressionBinder
 from flinkray.tables.binding.relations import RelationBinder
-from flinkray.tables.binding.scope import Scope, known_as
+from flinkray.tables.binding.scope import Scope, known_as, repeated_names
 from flinkray.tables.binding.selects import Ending, SelectBinder, sorted_by_outputs
 from flinkray.tables.catalog import View
 from flinkray.tables.plans.expressions import BoundExpression, Column, Plan
@@ -20,7 +20,7 @@ from flinkray.tables.syntax.names import Name
 from flinkray.tables.syntax.nodes import Node
 from flinkray.tables.syntax.parsing.parser import parse_statement
 from flinkray.tables.syntax.statements import QueryStatement
-from flinkray.tables.types.common import common_type
+from flinkray.tables.types.common import Meeting, common_type
 from flinkray.tables.types.logical import LogicalType, RowType
 
 DEEPEST_VIEWS = 30
@@ -43,7 +43,8 @@ class QueryPlanner:
 
     def _with(self, table: CommonTable, recursive: bool) -> QueryPlanner:
         inner = self._knowing(table, None) if recursive else self
-        return self._knowing(table, renamed(inner.bind(table.query, Scope()), table.columns, table, self.context))
+        plan = inner.bind(table.query, Scope())
+        return self._knowing(table, renamed(plan, table.columns, table.query, table, self.context))
 
     def _knowing(self, table: CommonTable, plan: Plan | None) -> QueryPlanner:
         known = {**self.context.common_tables, table.name.text: CommonTablePlan(plan)}
@@ -102,7 +103,7 @@ class QueryPlanner:
         types: list[LogicalType] = []
         for place in range(width):
             given = [plain(row[place].type) for row in rows]
-            common = common_type(given)
+            common = common_type(given, Meeting.RESULTS)
             if common is None:
                 self.context.fail(body, f"column {place + 1} of VALUES has {_differing(given)}: CAST them to one type")
             types.append(common)
@@ -120,7 +121,8 @@ class QueryPlanner:
             self.context.fail(body.right, f"{body.kind} takes queries with as many columns, and these have {counts}")
         types = []
         for name, first, second in zip(rows.names, rows.types, others.types, strict=True):
-            common = first if first == second else common_type([plain(first), plain(second)])
+            given = [plain(first), plain(second)]
+            common = first if first == second else common_type(given, Meeting.RESULTS)
             if common is None:
                 problem = f"column {name!r} is {first} on one side of {body.kind} and {second} on the other; CAST one"
                 self.context.fail(body.right, problem)
@@ -141,9 +143,11 @@ def _cast_columns(plan: Plan, wanted: RowType) -> Plan:
     return plan if cast == columns else Project(plan, tuple(cast), rows.names)
 
 
-def renamed(plan: Plan, columns: tuple[Name, ...], node: Node, context: Context) -> Plan:
-    """The plan with other names for its columns, where there are any."""
+def renamed(plan: Plan, columns: tuple[Name, ...], query: Query, node: Node, context: Context) -> Plan:
+    """The plan of a query with other names for its columns, where there are any; else its own have to differ."""
     if not columns:
+        for name in repeated_names(query):
+            context.fail(query, f"this gives several columns the name {name!r}")
         return plan
     return with_names(plan, context.new_names(columns, len(plan.row_type.fields), node))
 

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from msgspec import Struct
 
 from flinkray.errors import InvalidProgramError
-from flinkray.tables.binding.calls import call, user_call
+from flinkray.tables.binding.calls import call, cast_to, user_call
 from flinkray.tables.binding.context import Context
 from flinkray.tables.binding.expressions import ExpressionBinder, QueryBinder
 from flinkray.tables.binding.matches import MatchBinder
-from flinkray.tables.binding.scope import Scope, ScopeColumn, scope_of
+from flinkray.tables.binding.scope import Scope, ScopeColumn, repeated_names, scope_of
 from flinkray.tables.binding.window_functions import (
     TABLE_FUNCTIONS,
     changelog_function,
@@ -95,14 +95,21 @@ class RelationBinder:
     # -- one relation
 
     def _aliased(self, plan: Plan, alias: syntax.Alias | None, outer: Scope | None, node: Node | None = None) -> Bound:
-        if alias is None:
-            expansion = self.context.expansion
-            table = () if node is None or expansion is None else (expansion.alias(node),)
-            return Bound(plan, scope_of(plan.row_type, table, outer))
+        """The plan under an alias; names that a query in FROM gives several columns are of all of these."""
+        expansion = self.context.expansion
+        table = () if alias is None else (alias.name.text,)
+        if alias is None and node is not None and expansion is not None:
+            table = (expansion.alias(node),)
         rows = plan.row_type
-        if alias.columns:
+        if alias is not None and alias.columns:
             rows = self.renamed(rows, alias.columns, alias)
-        return Bound(plan, scope_of(rows, (alias.name.text,), outer))
+        elif isinstance(node, syntax.DerivedTable) and expansion is None:
+            names = list(rows.names)
+            for name, places in repeated_names(node.query).items():
+                for place in places:
+                    names[place] = name
+            rows = row_type(names, rows.types)
+        return Bound(plan, scope_of(rows, table, outer))
 
     def renamed(self, rows: RowType, columns: tuple[Name, ...], node: Node) -> RowType:
         """The columns under other names, of which there have to be as many."""
@@ -262,7 +269,8 @@ class RelationBinder:
                 merged.append(call(node, "COALESCE", [first, second], self.context))
             else:
                 is_right = kind == "RIGHT" or (kind == "INNER" and first.type.nullable)
-                merged.append(second if is_right else first)
+                common = call(node, "COALESCE", [first, second], self.context).type
+                merged.append(cast_to(second if is_right else first, common))
         names, all_types = join.plan.row_type.names, join.plan.row_type.types
         rest = tuple(Column(of, place) for place, of in enumerate(all_types))
         project = Project(join.plan, (*merged, *rest), tuple(unique_names([*using, *names])))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from msgspec import Struct
@@ -13,7 +14,7 @@ from flinkray.tables.binding.expressions import GROUPING_FUNCTIONS, ExpressionBi
 from flinkray.tables.binding.grouping import Grouping, Late
 from flinkray.tables.binding.outputs import OutputBinder, has_aggregate, nulls_first
 from flinkray.tables.binding.relations import ONE_ROW, Bound, RelationBinder, ViewBinder
-from flinkray.tables.binding.scope import Scope, field_of, is_column, known_as
+from flinkray.tables.binding.scope import Scope, field_of, is_column, known_as, own_name
 from flinkray.tables.functions.registry import FUNCTIONS
 from flinkray.tables.functions.signatures import FunctionKind
 from flinkray.tables.plans.expressions import BoundExpression, Column, Constant, Plan, SortKey, WindowCall, rewritten
@@ -21,9 +22,8 @@ from flinkray.tables.plans.hints import WrongHintError, check_hints, state_ttls
 from flinkray.tables.plans.nodes import Distinct, Filter, Limit, Project, Sort, Window, unique_names
 from flinkray.tables.plans.rules.folding import folded
 from flinkray.tables.syntax import queries as syntax
-from flinkray.tables.syntax.expressions import Call, Expression, Number, OrderItem, Reference, Star
+from flinkray.tables.syntax.expressions import Call, Number, OrderItem, Reference, Star
 from flinkray.tables.syntax.names import Path
-from flinkray.tables.syntax.words import CONTEXT_FUNCTIONS
 from flinkray.tables.types.logical import RowType
 
 
@@ -121,7 +121,7 @@ class SelectBinder:
             if isinstance(item.expression, Star):
                 found += self._star(item.expression, binder)
                 continue
-            name = _own_name(item.expression) if item.alias is None else item.alias.text
+            name = own_name(item.expression) if item.alias is None else item.alias.text
             found.append(Output(binder.bind(item.expression), name or f"EXPR${len(found)}"))
         return found
 
@@ -137,6 +137,10 @@ class SelectBinder:
                 self.context.fail(star, f"no table {'.'.join(written)!r} in FROM; tables: {known or 'none'}")
         if not columns:
             self.context.fail(star, "* needs a table in FROM")
+        counts = Counter((each.table, each.name) for each in columns if len(each.table) == 1)
+        for (table, name), count in counts.items():
+            if count > 1:
+                self.context.fail(star, f"{table[0]} has several columns {name!r}: give them other names there")
         if self.context.expansion is not None:
             star_columns = [known_as(each, binder.scope, self.context.expansion) for each in columns]
             self.context.expansion.star(star, star_columns)
@@ -226,14 +230,6 @@ class SelectBinder:
         return plan
 
 
-def _own_name(node: Expression) -> str:
-    if isinstance(node, Reference):
-        return node.path.texts[-1]
-    if isinstance(node, Call) and not node.arguments and node.function.texts[-1].upper() in CONTEXT_FUNCTIONS:
-        return node.function.texts[-1].upper()
-    return ""
-
-
 def numbered(expression: BoundExpression, grouping: Grouping | None, width: int) -> BoundExpression:
     """The expression with the numbers of late columns; those of windows stand behind `width` columns."""
 
@@ -259,7 +255,9 @@ def output_place(item: OrderItem, names: Sequence[str], context: Context) -> int
             context.fail(node, f"ORDER BY {node.text}: the selected columns have the numbers 1 to {len(names)}")
         return place - 1
     if isinstance(node, Reference) and len(node.path.names) == 1 and node.path.texts[0] in names:
-        return list(names).index(node.path.texts[0])
+        if names.count(node.path.texts[0]) > 1:
+            context.fail(node, f"several selected columns are {node.path.texts[0]!r}: order by the number of one")
+        return names.index(node.path.texts[0])
     return None
 
 

@@ -68,7 +68,13 @@ class TableBinder:
         said = {each.name: each for each in columns}
         columns = [each for each in columns if each.name not in queried]
         columns += [said.get(name, each) for name, each in queried.items()]
-        key = self._primary_key(node, columns) or (() if base is None else base.primary_key)
+        key = self._primary_key(node, columns)
+        if base is not None:
+            for name in key:
+                if any(each.name == name and each.type.nullable for each in base.columns):
+                    problem = f"PRIMARY KEY: column {name!r} of {base.path[2]} may be NULL, and LIKE takes it as it is"
+                    self.context.fail(node, problem)
+            key = key or base.primary_key
         columns = [replace(each, type=each.type.not_null()) if each.name in key else each for each in columns]
         stored = row_type([each.name for each in columns], [each.type for each in columns])
         places = {each.name: place for place, each in enumerate(columns)}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import singledispatchmethod
 from typing import NoReturn
 
@@ -137,15 +137,38 @@ class Changes:
             return self._alter_view(node)
         if node.kind == "DATABASE" and isinstance(node.change, syntax.SetOptions):
             return self._try(node.path, lambda: self._set_database(node))
-        if node.kind == "CATALOG" and isinstance(node.change, syntax.SetComment):
-            return self._comment_on_catalog(node, node.change.comment)
+        if node.kind == "CATALOG":
+            return self._alter_catalog(node)
         return self.refuse(node, f"ALTER {node.kind} cannot do this here")
 
-    def _comment_on_catalog(self, node: syntax.Alter, comment: str) -> Answer:
-        name = ".".join(node.path.texts)
+    def _alter_catalog(self, node: syntax.Alter) -> Answer:
+        name, change = ".".join(node.path.texts), node.change
         if node.if_exists and name not in self.catalog.catalogs():
             return OK
-        return self._try(node.path, lambda: self.catalog.comment_on_catalog(name, comment))
+        try:
+            found = self.catalog.catalog(name)
+        except InvalidProgramError as error:
+            self.fail(node.path, error)
+        if isinstance(change, syntax.SetComment):
+            self.catalog.describe_catalog(replace(found, comment=change.comment))
+            return OK
+        options = dict(found.options)
+        if isinstance(change, syntax.SetOptions):
+            options |= change.options
+        elif isinstance(change, syntax.ResetOptions):
+            options = {key: value for key, value in options.items() if key not in change.keys}
+        else:
+            self.refuse(node, "ALTER CATALOG takes SET, RESET and COMMENT")
+        if options.get("type") != _IN_MEMORY:
+            self.fail(change, "the type of a catalog stays as it is")
+        self._check_catalog_options(change, options)
+        self.catalog.describe_catalog(replace(found, options=tuple(options.items())))
+        return OK
+
+    def _check_catalog_options(self, node: Node, options: Mapping[str, str]) -> None:
+        unknown = options.keys() - {"type", "default-database"}
+        if unknown:
+            self.fail(node, f"a catalog in memory has the option 'default-database', not {min(unknown)!r}")
 
     def _alter_view(self, node: syntax.Alter) -> Answer:
         found = self.catalog.find(self._path(node.path.texts, node.path))
@@ -198,9 +221,7 @@ class Changes:
         options = dict(node.options)
         if options.get("type") != _IN_MEMORY:
             self.refuse(node, f"catalogs are in memory here: WITH ('type' = '{_IN_MEMORY}')")
-        unknown = options.keys() - {"type", "default-database"}
-        if unknown:
-            self.fail(node, f"a catalog in memory has the option 'default-database', not {min(unknown)!r}")
+        self._check_catalog_options(node, options)
         if node.if_not_exists and node.name.text in self.catalog.catalogs():
             return OK
         database = options.get("default-database", "default")
@@ -224,7 +245,9 @@ class Changes:
         path = node.paths[0]
         if node.kind == "MODULES":
             other = next((each for each in node.paths if each.texts != ("core",)), None)
-            return OK if other is None else self.fail(other, "there is one module, core, and it is always used")
+            if other is not None:
+                self.fail(other, "there is one module, core, and it is always used")
+            return OK if len(node.paths) == 1 else self.fail(node.paths[1], "module core is named twice")
         if node.kind == "CATALOG":
             return self._try(path, lambda: self.catalog.use_catalog(path.texts[0]))
         return self._try(path, lambda: self.catalog.use_database(path.texts))

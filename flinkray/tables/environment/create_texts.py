@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from flinkray.tables.catalog import CatalogDescription, View
 from flinkray.tables.plans.tables import ColumnKind, Table, TableColumn
 from flinkray.tables.syntax.names import Name
 from flinkray.tables.syntax.unparsing.expressions import name_text, string_text
-from flinkray.tables.types.logical import MAX_LENGTH, LogicalType
+from flinkray.tables.types.logical import MAX_LENGTH, CollectionType, LogicalType, MapType, RowType
 
 
 def quoted(name: str) -> str:
@@ -88,6 +88,7 @@ _TYPE_WORDS = re.compile(r"`(?:[^`]|``)*`|'(?:[^']|'')*'|STRING|BYTES|TIMESTAMP_
 
 def type_text(kind: LogicalType) -> str:
     """A type as statements have it, in the words of the standard where there are some, as in Flink."""
+    comments = _comments(kind)
 
     def text(word: re.Match[str]) -> str:
         match word[0]:
@@ -95,8 +96,25 @@ def type_text(kind: LogicalType) -> str:
                 return f"VARCHAR({MAX_LENGTH})"
             case "BYTES":
                 return f"VARBINARY({MAX_LENGTH})"
+            case "'...'":
+                return string_text(next(comments))
         if word[1]:
             return f"TIMESTAMP{word[1]} WITH LOCAL TIME ZONE"
         return "" if word[0].startswith(" *") else word[0]
 
     return _TYPE_WORDS.sub(text, str(kind))
+
+
+def _comments(kind: LogicalType) -> Iterator[str]:
+    """The comments of fields in a type, in the order in which its text has them."""
+    match kind:
+        case RowType(fields=fields):
+            for field in fields:
+                yield from _comments(field.type)
+                if field.description is not None:
+                    yield field.description
+        case CollectionType(element=element):
+            yield from _comments(element)
+        case MapType(key=key, value=value):
+            yield from _comments(key)
+            yield from _comments(value)

@@ -261,24 +261,23 @@ class StatementEnvironment:
         path = self.catalog.path(node.table.texts)
         before = self.catalog.entry(path, node.temporary)
         insert = self._created_for(node, sql)
-        if insert is None:
-            return self._result(OK)
         try:
             return self._insert([insert], sql)
         except Exception:
             self.catalog.restore(path, node.temporary, before)
             raise
 
-    def _created_for(self, node: syntax.CreateTable, sql: str) -> syntax.Insert | None:
-        """Creates the table of CREATE TABLE AS, and gives what fills it; None: it is there and stays."""
+    def _created_for(self, node: syntax.CreateTable, sql: str) -> syntax.Insert:
+        """Creates the table of CREATE TABLE AS, and gives what fills it; with IF NOT EXISTS the one that is there, as
+        Flink has it."""
         table, queried = Binder(self.catalog, sql).table(node)
         if not node.temporary and self.catalog.is_temporary(table.path):
             message = f"the temporary table {table.path[2]!r} would be filled: DROP it, or create another one"
             raise SqlValidationError(message, sql, node.table.span.start, node.table.span.end)
-        if Changes(self.catalog, sql, self._load_function).table(node) is None:
-            return None
         assert node.query is not None
         assert queried is not None
+        if Changes(self.catalog, sql, self._load_function).table(node) is None:
+            return syntax.Insert(node.table, node.query, span=node.span)
         columns = tuple(Path((Name(name),), span=node.query.span) for name in queried.row_type.names)
         return syntax.Insert(node.table, node.query, columns=columns, span=node.span)
 
@@ -384,7 +383,6 @@ class StatementEnvironment:
         before = self.catalog.entry(path, node.temporary)
         try:
             insert = self._created_for(replace(node, if_not_exists=False, replaces=node.replaces or "OR REPLACE"), sql)
-            assert insert is not None
             return self._explain([Binder(self.catalog, sql).insert(insert)], [insert], sql, details)
         finally:
             self.catalog.restore(path, node.temporary, before)

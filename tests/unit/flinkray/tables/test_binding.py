@@ -112,6 +112,70 @@ def test_a_star_behind_a_row_is_its_fields(shop: Catalog) -> None:
             bind(shop, f"SELECT {star} FROM {rows}")
 
 
+@pytest.mark.parametrize(
+    ("sql", "problem"),
+    [
+        ("SELECT a FROM (SELECT 1 AS a, 2 AS a)", "'a' may be several columns"),
+        ("SELECT q.a FROM (SELECT 1 AS a, 2 AS a) AS q", "'a' may be several columns: q.a"),
+        ("SELECT a FROM (SELECT v.a, w.a FROM (VALUES (1)) AS v (a), (VALUES (2)) AS w (a))", "'a' may be several"),
+        ("SELECT a0 FROM (SELECT 1 AS a, 2 AS a UNION ALL SELECT 3, 4)", "no column 'a0'"),
+        ("SELECT * FROM (SELECT 1 AS a, 2 AS a) AS q", "q has several columns 'a'"),
+        ("SELECT q.* FROM (VALUES (1)), LATERAL (SELECT 1 AS a, 2 AS a) AS q", "q has several columns 'a'"),
+        ("WITH q AS (SELECT 1 AS a, 2 AS a) SELECT 1 FROM q", "several columns the name 'a'"),
+        ("SELECT 1 AS a, 2 AS a ORDER BY a", "several selected columns are 'a'"),
+    ],
+)
+def test_a_name_that_a_query_gives_several_columns_means_none_of_them(shop: Catalog, sql: str, problem: str) -> None:
+    with pytest.raises(SqlValidationError, match=problem):
+        bind(shop, sql)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT b FROM (SELECT 1 AS a, 2 AS b, 3 AS a)",
+        "SELECT a, b FROM (SELECT 1 AS a, 2 AS a) AS q (a, b)",
+        "SELECT a, a0 FROM (SELECT * FROM (VALUES (1)) AS v (a), (VALUES (2)) AS w (a))",
+        "SELECT 1 AS a, 2 AS a ORDER BY 2",
+    ],
+)
+def test_a_query_may_give_several_columns_one_name_that_nobody_reads(shop: Catalog, sql: str) -> None:
+    bind(shop, sql)
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "kind"),
+    [
+        ("INT", "BIGINT NOT NULL", "BIGINT NOT NULL"),
+        ("FLOAT", "DECIMAL(5, 2)", "DOUBLE"),
+        ("CHAR(3)", "CHAR(5)", "VARCHAR(5)"),
+        ("TIMESTAMP(6)", "TIMESTAMP_LTZ(3)", "TIMESTAMP_LTZ(6)"),
+    ],
+)
+@pytest.mark.parametrize("join", ["JOIN", "LEFT JOIN", "FULL JOIN"])
+def test_a_column_of_using_has_the_type_that_both_sides_meet_in(join: str, left: str, right: str, kind: str) -> None:
+    catalog = Catalog()
+    for name, column in (("l", left), ("r", right)):
+        catalog.add(table(catalog, f"CREATE TABLE {name} (k {column}) WITH ('connector' = 'x')"))
+    (found,) = bind_query(catalog, f"SELECT k FROM l {join} r USING (k)").row_type.types
+    assert str(found) == (kind if join == "JOIN" else kind.removesuffix(" NOT NULL"))
+
+
+@pytest.mark.parametrize(
+    ("sql", "kind"),
+    [
+        ("SELECT f FROM t UNION ALL SELECT d FROM t", "FLOAT"),
+        ("SELECT l FROM t INTERSECT SELECT s FROM t", "TIMESTAMP_LTZ(3)"),
+        ("SELECT c FROM t, LATERAL (VALUES (s), (l)) AS v (c)", "TIMESTAMP(3)"),
+    ],
+)
+def test_rows_of_several_queries_meet_in_the_types_of_flink(sql: str, kind: str) -> None:
+    catalog = Catalog()
+    columns = "f FLOAT, d DOUBLE, s TIMESTAMP(3), l TIMESTAMP_LTZ(3)"
+    catalog.add(table(catalog, f"CREATE TABLE t ({columns}) WITH ('connector' = 'x')"))
+    assert [str(each) for each in bind_query(catalog, sql).row_type.types] == [kind]
+
+
 def test_group_id_is_zero_where_no_set_is_there_twice(shop: Catalog) -> None:
     rows = "(VALUES (1, 2)) AS t (a, b)"
     bind(shop, f"SELECT GROUP_ID() FROM {rows} GROUP BY ROLLUP (a, b)")
@@ -176,6 +240,15 @@ def test_a_table_like_another_has_what_its_options_leave(shop: Catalog) -> None:
     assert "total" not in bare.row_type.names
     kept = table(shop, "CREATE TABLE t LIKE orders (EXCLUDING ALL INCLUDING GENERATED)")
     assert "total" in kept.row_type.names
+
+
+def test_a_key_of_a_table_like_another_is_of_columns_that_are_not_null_there() -> None:
+    catalog = Catalog()
+    catalog.add(table(catalog, "CREATE TABLE base (a INT, b INT NOT NULL, c AS a + 1) WITH ('connector' = 'x')"))
+    keyed = table(catalog, "CREATE TABLE t (d INT, PRIMARY KEY (b, d) NOT ENFORCED) LIKE base")
+    assert (keyed.primary_key, str(keyed.row_type.types[-1])) == (("b", "d"), "INT NOT NULL")
+    with pytest.raises(SqlValidationError, match="column 'a' of base may be NULL"):
+        bind(catalog, "CREATE TABLE t (PRIMARY KEY (a) NOT ENFORCED) LIKE base")
 
 
 def test_a_table_as_a_query_has_its_columns_without_time_attributes(shop: Catalog) -> None:

@@ -237,6 +237,44 @@ def test_statements_that_change_nothing_here_are_taken(tables: TableEnvironment)
     done(tables, "USE MODULES core", "DROP MODEL IF EXISTS m", "DROP MATERIALIZED TABLE IF EXISTS m")
     with pytest.raises(SqlError, match="there is one module, core"):
         tables.execute_sql("USE MODULES hive, core")
+    with pytest.raises(SqlError, match="core is named twice"):
+        tables.execute_sql("USE MODULES core, core")
+
+
+def test_the_options_of_a_catalog_are_set_and_reset_but_its_type(tables: TableEnvironment) -> None:
+    def options() -> list[str]:
+        rows = [tuple(row) for row in tables.execute_sql("DESCRIBE CATALOG EXTENDED c").collect()]
+        return [f"{name} {value}" for name, value in rows if name.startswith("option")]
+
+    done(tables, "CREATE CATALOG c WITH ('type'='generic_in_memory', 'default-database'='q')")
+    done(tables, "ALTER CATALOG c RESET ('default-database', 'nosuch')")
+    assert options() == []
+    done(tables, "ALTER CATALOG c SET ('default-database'='z')", "ALTER CATALOG IF EXISTS d RESET ('a')")
+    assert options() == ["option:default-database z"]
+    for change, problem in {
+        "c RESET ('type')": "type of a catalog",
+        "c SET ('type'='jdbc')": "type of a catalog",
+        "c SET ('k'='v')": "not 'k'",
+        "d RESET ('a')": "no catalog 'd'",
+        "c RENAME TO d": "SET, RESET and COMMENT",
+    }.items():
+        with pytest.raises(SqlError, match=problem):
+            tables.execute_sql(f"ALTER CATALOG {change}")
+    assert options() == ["option:default-database z"]
+
+
+def test_the_columns_of_a_view_have_names_of_their_own(tables: TableEnvironment) -> None:
+    with pytest.raises(SqlValidationError, match="several columns the name 'a'"):
+        tables.execute_sql("CREATE VIEW v AS SELECT 1 AS a, 2 AS a")
+    done(tables, "CREATE VIEW v (a, b) AS SELECT 1 AS a, 2 AS a")
+
+
+def test_comments_of_fields_are_shown_as_they_were_written(tables: TableEnvironment) -> None:
+    fields = "`a` INT 'the a', `b` ARRAY<ROW<`c` DATE NOT NULL 'it''s', `d` INT>> 'x'"
+    done(tables, f"CREATE TABLE o (r ROW<{fields}>, m MAP<INT, ROW<`e` INT 'in a map'>>) WITH ('connector'='print')")
+    done(tables, "ALTER TABLE o ADD z INT")
+    (shown,) = names(tables, "SHOW CREATE TABLE o")
+    assert f"`r` ROW<{fields}>,\n  `m` MAP<INT, ROW<`e` INT 'in a map'>>,\n  `z` INT\n" in shown
 
 
 def test_a_temporary_table_hides_the_one_of_its_name(tables: TableEnvironment) -> None:
