@@ -114,9 +114,6 @@ class TableEnvironment(table_environment.StreamTableEnvironment):
     def register_catalog(self, catalog_name: str, catalog: object) -> NoReturn:
         raise InvalidProgramError("catalogs are in memory: create_catalog(name, CatalogDescriptor.of(name, ...))")
 
-    def create_temporary_function(self, path: str, function: Any) -> None:
-        self.register_function(path, function)
-
     def drop_temporary_system_function(self, name: str) -> bool:
         return self.drop_function(name)
 

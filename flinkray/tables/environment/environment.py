@@ -284,18 +284,30 @@ class TableEnvironment(StatementEnvironment):
         found, _ = Binder(self.catalog, sql).table(created)
         return found
 
+    def create_temporary_function(self, path: str, function: Any) -> None:
+        """As `create_temporary_system_function`, by a path, of which the last name counts."""
+        self.create_temporary_system_function(_path(path).texts[-1], function)
+
+    create_python_function = create_temporary_function
+
+    def create_temporary_system_function(self, name: str, function: Any) -> None:
+        """Makes a function known by a name; case does not matter.
+
+        Raises:
+            InvalidProgramError: a function of the user's has that name.
+        """
+        if self.catalog.function((name,)) is not None:
+            raise InvalidProgramError(f"there is a function {name!r} already: drop it, or use register_function")
+        self.register_function(name, function)
+
     def register_function(self, name: str, function: Any) -> None:
-        """Makes a function known by a name; case does not matter."""
+        """Makes a function known by a name, also in the place of another one; case does not matter."""
         if isinstance(function, AggregateFunction):
             function = udaf(function)
         elif isinstance(function, TableAggregateFunction):
             function = udtaf(function)
         wrapper = function if isinstance(function, UserDefinedFunctionWrapper) else udf(function)
         self.catalog.add_function(wrapper.described(name))
-
-    create_temporary_function = register_function
-    create_temporary_system_function = register_function
-    create_python_function = register_function
 
     def drop_function(self, path: str) -> bool:
         """Forgets a function; says whether there was one."""

@@ -56,6 +56,7 @@ from flinkray.pyflink.table import DataTypes, Schema, StreamTableEnvironment, Ta
 from flinkray.pyflink.table.catalog import ObjectIdentifier
 from flinkray.pyflink.table.expressions import col
 from flinkray.pyflink.table.types import RowField, RowType
+from flinkray.pyflink.table.udf import udf
 from flinkray.pyflink.texts import line_texts, printed_texts
 from flinkray.state.descriptors import TtlUpdateType
 from flinkray.streams.environment import StreamExecutionEnvironment
@@ -447,6 +448,20 @@ def test_the_job_of_a_statement_has_pyflinks_client(pyflink_env: PyFlinkEnvironm
     for started in (t_env.execute_sql("INSERT INTO gone SELECT 1"), t_env.execute_sql("SELECT 1")):
         client = started.get_job_client()
         assert isinstance(client, JobClient)
+
+
+def test_a_function_takes_no_name_of_another_one(pyflink_env: PyFlinkEnvironment) -> None:
+    t_env = StreamTableEnvironment.create(pyflink_env)
+    t_env.create_temporary_function("default_database.plus_one", udf(lambda n: n + 1, result_type=DataTypes.BIGINT()))
+    as_text = udf(lambda n: str(n), result_type=DataTypes.STRING())
+    for create in (t_env.create_temporary_function, t_env.create_temporary_system_function):
+        with pytest.raises(InvalidProgramError, match="there is a function 'PLUS_ONE' already: drop it"):
+            create("PLUS_ONE", as_text)
+    assert t_env.sql_query("SELECT default_database.plus_one(1) AS n").get_schema().get_field_data_types() == [
+        DataTypes.BIGINT()
+    ]
+    assert t_env.drop_temporary_function("default_database.plus_one")
+    t_env.create_temporary_system_function("plus_one", as_text)
 
 
 def test_event_times_for_a_table_that_nobody_reads_are_not_in_the_plan(pyflink_env: PyFlinkEnvironment) -> None:

@@ -217,7 +217,7 @@ def test_a_plan_that_does_not_fit_any_more_is_refused_with_a_sentence() -> None:
     reference = PlanReference.from_json_string(calling)
     with pytest.raises(InvalidProgramError, match=r"giving INT, and is a scalar function of \(INT\) giving STRING now"):
         other.load_plan(reference).explain()
-    other.create_temporary_function("SCALED", double)
+    other.register_function("SCALED", double)
     assert "scaled(cents)" in other.load_plan(reference).explain()
     renamed = changed(
         text, lambda plan: next(each for each in plan["nodes"] if each["node"] == "Aggregate").update(operators=["x"])
