@@ -16,8 +16,8 @@ from actors.operators.calc.values.time_texts import (
     parsed_timestamps,
     read_by,
     read_leniently,
-    written_by,
 )
+from actors.operators.calc.values.written_times import written_by
 from flinkray.tables.functions.times import PARTS_BY_NAME, SOURCE_WATERMARK
 from flinkray.tables.types.logical import APPROXIMATE, INTERVALS, NUMBERS, TEXTS, TypeRoot
 from flinkray.time.zones import to_instant, to_local
