@@ -11,10 +11,9 @@ from flinkray.errors import did_you_mean
 from flinkray.tables.binding.context import Context
 from flinkray.tables.plans.expressions import BoundExpression, Column, FieldAccess, OuterColumn
 from flinkray.tables.syntax.expansion import Expansion
-from flinkray.tables.syntax.expressions import Call, Expression, Query, QueryBody, Reference, Star
+from flinkray.tables.syntax.expressions import Query, QueryBody, Star
 from flinkray.tables.syntax.names import Name, Path
-from flinkray.tables.syntax.queries import Select, SetOperation
-from flinkray.tables.syntax.words import CONTEXT_FUNCTIONS
+from flinkray.tables.syntax.queries import Select, SetOperation, own_name
 from flinkray.tables.types.logical import LogicalType, RowType
 
 
@@ -73,15 +72,6 @@ def _pairs(rows: RowType) -> Iterable[tuple[str, LogicalType]]:
     return zip(rows.names, rows.types, strict=True)
 
 
-def own_name(node: Expression) -> str:
-    """The name of a selected column without AS; empty: it gets a number."""
-    if isinstance(node, Reference):
-        return node.path.texts[-1]
-    if isinstance(node, Call) and not node.arguments and node.function.texts[-1].upper() in CONTEXT_FUNCTIONS:
-        return node.function.texts[-1].upper()
-    return ""
-
-
 def repeated_names(query: QueryBody) -> dict[str, list[int]]:
     """The names that a query gives several columns, with the places of these; `*` gives each another one."""
     while isinstance(query, Query | SetOperation):
@@ -90,7 +80,7 @@ def repeated_names(query: QueryBody) -> dict[str, list[int]]:
     items = query.items if isinstance(query, Select) else ()
     if not any(isinstance(item.expression, Star) for item in items):
         for place, item in enumerate(items):
-            places.setdefault(own_name(item.expression) if item.alias is None else item.alias.text, []).append(place)
+            places.setdefault(own_name(item), []).append(place)
     return {name: found for name, found in places.items() if name and len(found) > 1}
 
 

@@ -14,7 +14,7 @@ from flinkray.tables.binding.expressions import GROUPING_FUNCTIONS, ExpressionBi
 from flinkray.tables.binding.grouping import Grouping, Late
 from flinkray.tables.binding.outputs import OutputBinder, has_aggregate, nulls_first
 from flinkray.tables.binding.relations import ONE_ROW, Bound, RelationBinder, ViewBinder
-from flinkray.tables.binding.scope import Scope, field_of, is_column, known_as, own_name
+from flinkray.tables.binding.scope import Scope, field_of, is_column, known_as
 from flinkray.tables.functions.registry import FUNCTIONS
 from flinkray.tables.functions.signatures import FunctionKind
 from flinkray.tables.plans.expressions import BoundExpression, Column, Constant, Plan, SortKey, WindowCall, rewritten
@@ -121,8 +121,8 @@ class SelectBinder:
             if isinstance(item.expression, Star):
                 found += self._star(item.expression, binder)
                 continue
-            name = own_name(item.expression) if item.alias is None else item.alias.text
-            found.append(Output(binder.bind(item.expression), name or f"EXPR${len(found)}"))
+            name = syntax.own_name(item) or f"EXPR${len(found)}"
+            found.append(Output(binder.bind(item.expression), name))
         return found
 
     def _star(self, star: Star, binder: OutputBinder) -> list[Output]:

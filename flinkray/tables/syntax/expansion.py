@@ -19,6 +19,7 @@ from flinkray.tables.syntax.queries import (
     SelectItem,
     TableFunction,
     TableReference,
+    own_name,
 )
 
 
@@ -118,7 +119,7 @@ class Expansion:
         for item in select.items:
             columns = self._stars.get(item.expression.span, ()) if isinstance(item.expression, Star) else ()
             items += [SelectItem(Reference(each)) for each in columns] or [item]
-        own = [_own_name(item, place) for place, item in enumerate(items)]
+        own = [own_name(item) or f"EXPR${place}" for place, item in enumerate(items)]
         return replace(
             select,
             items=tuple(
@@ -126,12 +127,6 @@ class Expansion:
                 for item, first, name in zip(items, own, self._unique_names(own), strict=True)
             ),
         )
-
-
-def _own_name(item: SelectItem, place: int) -> str:
-    if item.alias is not None:
-        return item.alias.text
-    return item.expression.path.texts[-1] if isinstance(item.expression, Reference) else f"EXPR${place}"
 
 
 def _path(names: tuple[str, ...]) -> Path:

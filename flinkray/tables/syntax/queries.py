@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
-from flinkray.tables.syntax.expressions import Call, Expression, Interval, OrderItem, Query, QueryBody, Window
+from flinkray.tables.syntax.expressions import (
+    Call,
+    Expression,
+    Interval,
+    OrderItem,
+    Query,
+    QueryBody,
+    Reference,
+    Window,
+)
 from flinkray.tables.syntax.names import Name, Path
 from flinkray.tables.syntax.nodes import Node
+from flinkray.tables.syntax.words import CONTEXT_FUNCTIONS
 
 
 class Hint(Node, frozen=True):
@@ -40,6 +50,18 @@ class SelectItem(Node, frozen=True):
 
     expression: Expression
     alias: Name | None = None
+
+
+def own_name(item: SelectItem) -> str:
+    """The name that a selected column has of itself; empty: it gets a number."""
+    node = item.expression
+    if item.alias is not None:
+        return item.alias.text
+    if isinstance(node, Reference):
+        return node.path.texts[-1]
+    if isinstance(node, Call) and not node.arguments and node.function.texts[-1].upper() in CONTEXT_FUNCTIONS:
+        return node.function.texts[-1].upper()
+    return ""
 
 
 class GroupingSets(Node, frozen=True):
