@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Literal
 
 import pyarrow as pa
@@ -158,24 +159,30 @@ def _avro_schema(options: ConnectorOptions, prefix: str, columns: Sequence[Table
     fields = []
     for column in columns:
         try:
-            fields.append(pa.field(column.name, _avro_type(to_arrow(column.type)), column.type.nullable))
+            kind = _avro_type("ms" if is_legacy else "us", to_arrow(column.type))
+            fields.append(pa.field(column.name, kind, column.type.nullable))
         except ValueError as error:
             raise options.fail(f"column {column.name!r} is {column.type}: {error}") from error
     schema = avro_schema(pa.schema(fields))
     return _with_legacy_times(schema) if is_legacy else schema
 
 
-def _avro_type(kind: pa.DataType) -> pa.DataType:
-    """The type whose Avro type is that of the messages of tables."""
+def _avro_type(finest: str, kind: pa.DataType) -> pa.DataType:
+    """The type whose Avro type is that of the messages of tables, with timestamps that have this unit at the finest."""
     if pa.types.is_timestamp(kind):
-        if kind.unit not in ("s", "ms"):
-            raise ValueError("messages of Avro have times of at most 3 digits; declare it with (3)")
-        return pa.timestamp("ms", kind.tz)
+        if kind.unit in ("s", "ms"):
+            return pa.timestamp("ms", kind.tz)
+        if kind.unit == finest:
+            return kind
+        if finest == "us":
+            raise ValueError("messages of Avro have timestamps of at most 6 digits; declare it with (6)")
+        more = "declare it with (3), or set 'timestamp_mapping.legacy' to false, with which there are 6"
+        raise ValueError(f"messages of Avro have timestamps of at most 3 digits; {more}")
     if pa.types.is_time(kind):
         if kind.unit not in ("s", "ms"):
             raise ValueError("messages of Avro have times of at most 3 digits; declare it with (3)")
         return pa.time32("ms")
-    return with_items(kind, _avro_type)
+    return with_items(kind, partial(_avro_type, finest))
 
 
 def _with_legacy_times(schema: Any) -> Any:

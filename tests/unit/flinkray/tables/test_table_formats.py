@@ -75,12 +75,17 @@ def test_times_of_avro_have_the_logical_type_that_is_asked_for() -> None:
     ):
         avro: Any = formatted("a TIMESTAMP(0), b TIMESTAMP_LTZ(3)", format="avro", **options)[0]
         assert [field["type"][1]["logicalType"].split("-")[0] for field in avro._schema["fields"]] == kinds
+    finer: Any = formatted("a TIMESTAMP(4), b TIMESTAMP_LTZ", format="avro", **{"timestamp_mapping.legacy": "false"})[0]
+    kinds = [field["type"][1]["logicalType"] for field in finer._schema["fields"]]
+    assert kinds == ["local-timestamp-micros", "timestamp-micros"]
+    with pytest.raises(InvalidProgramError, match="of at most 6 digits"):
+        formatted("a TIMESTAMP(9)", format="avro", **{"timestamp_mapping.legacy": "false"})
 
 
 @pytest.mark.parametrize(
     ("columns", "words"),
     [
-        ("a TIMESTAMP", "column 'a' is TIMESTAMP(6): messages of Avro have times of at most 3 digits"),
+        ("a TIMESTAMP", "column 'a' is TIMESTAMP(6): messages of Avro have timestamps of at most 3 digits"),
         ("a ROW<b ARRAY<TIME(6)>>", "messages of Avro have times of at most 3 digits"),
         ("a INTERVAL DAY", "Avro has no type for duration"),
         ("a MAP<INT, INT>", "Avro has no type for map"),
