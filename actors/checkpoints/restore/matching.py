@@ -107,16 +107,20 @@ def _refuse_unclaimed(what: str, states: list[OperatorState]) -> None:
 def _take_over_max_parallelism(vertex: ExecutionJobVertex, states: Iterable[OperatorState]) -> None:
     """Where the program sets none, that of the checkpoint holds: one that is made of the parallelism would change with
     it, and keys would belong to other key groups."""
-    if not vertex.job_vertex.has_own_max_parallelism:
-        vertex.max_parallelism = next(
-            (each.max_parallelism for each in states if _is_keyed(each)), vertex.max_parallelism
-        )
+    if vertex.job_vertex.has_own_max_parallelism:
+        return
+    for state in states:
+        # Rows in flight were given out by key groups, too; without keyed state these may become others.
+        if _is_keyed(state) or (_has(state, PartKind.IN_FLIGHT) and vertex.parallelism <= state.max_parallelism):
+            vertex.max_parallelism = state.max_parallelism
 
 
 def _is_keyed(state: OperatorState) -> bool:
-    return any(
-        part.kind in (PartKind.KEYED, PartKind.NATIVE) for each in state.subtasks.values() for part in each.parts
-    )
+    return _has(state, PartKind.KEYED, PartKind.NATIVE)
+
+
+def _has(state: OperatorState, *kinds: PartKind) -> bool:
+    return any(part.kind in kinds for each in state.subtasks.values() for part in each.parts)
 
 
 def _check_parallelism(what: str, vertex: ExecutionJobVertex, states: Mapping[OperatorId, OperatorState]) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -89,36 +91,33 @@ def table_of(place: DeltaPlace, version: int | None, timestamp: datetime | None)
     """
     table = open_table(place, version)
     if timestamp is not None:
-        newest = table.version()
-        table.load_as_version(timestamp)  # by the times of the files; before the first version it gives that one
-        while table.version() < newest:
-            committed = _committed_at(place, table.version() + 1)
-            if committed is None or committed > timestamp:
-                break
-            table.load_as_version(table.version() + 1)
-        committed = _committed_at(place, table.version())
-        if committed is not None and committed > timestamp:
+        committed = partial(_committed_at, file_system(place))
+        found = bisect_right(range(table.version() + 1), timestamp, key=committed) - 1
+        if found < 0 or committed(found) == _GONE:
             raise InvalidProgramError(f"{place.uri} has no version of {timestamp.isoformat()} or before (any more)")
+        table.load_as_version(found)
     return table
 
 
-def _committed_at(place: DeltaPlace, version: int) -> datetime | None:
+_GONE = datetime.min.replace(tzinfo=UTC)
+"""When a version was committed whose file in the log is there no more."""
+
+
+def _committed_at(system: fs.FileSystem, version: int) -> datetime:
     """When a version was committed, in milliseconds: by its file, or by what it says itself if that is earlier.
 
     A writer notes the time, which `history()` gives, before it writes the file; and files of a copy are younger.
-
-    Returns:
-        None: its file is there no more.
     """
-    name, system = f"_delta_log/{version:020}.json", file_system(place)
+    name = f"_delta_log/{version:020}.json"
     written = system.get_file_info(name).mtime
     if written is None:
-        return None
+        return _GONE
     with system.open_input_stream(name) as stream:
-        actions = [json.loads(line) for line in stream.read().splitlines() if line.strip()]
-    noted = [each["commitInfo"]["timestamp"] for each in actions if "timestamp" in each.get("commitInfo", {})]
+        lines = [json.loads(line) for line in stream.read().splitlines() if b'"commitInfo"' in line]
+    noted = [(line.get("commitInfo") or {}).get("timestamp") for line in lines]
+    times = [datetime.fromtimestamp(each / 1_000, UTC) for each in noted if isinstance(each, int)]
     by_file: datetime = written.replace(microsecond=written.microsecond // 1_000 * 1_000)
-    return min([by_file, *(datetime.fromtimestamp(each / 1_000, UTC) for each in noted)])
+    return min([by_file, *times])
 
 
 def check_writable(table: Any, place: DeltaPlace) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from flinkray.errors import InvalidProgramError
+from flinkray.errors import InvalidProgramError, SqlError
 from flinkray.tables.binding.calls import cast_to, checked_cast
 from flinkray.tables.binding.context import CommonTablePlan, Context
 from flinkray.tables.binding.expressions import ExpressionBinder
@@ -20,7 +20,7 @@ from flinkray.tables.plans.nodes import Insert, Project, unique_names
 from flinkray.tables.plans.tables import Table
 from flinkray.tables.syntax import statements as syntax
 from flinkray.tables.syntax.expansion import Expansion
-from flinkray.tables.syntax.expressions import Number, Text
+from flinkray.tables.syntax.expressions import Number, Query, Text
 from flinkray.tables.syntax.names import Name, Path
 from flinkray.tables.syntax.parsing.parser import parse_expression, parse_statement
 from flinkray.tables.syntax.unparsing.queries import query_text
@@ -62,16 +62,24 @@ class Binder:
         """
         plan = QueryPlanner(self._context).bind(statement.query, Scope())
         plan = renamed(plan, statement.columns, statement.query, statement, self._context)
-        expansion = Expansion()
-        QueryPlanner(replace(self._context, expansion=expansion)).bind(statement.query, Scope())
         try:
             path = self._context.catalog.path(statement.view.texts)
         except InvalidProgramError as error:
             self._context.fail(statement.view, error)
         catalog = self._context.catalog
         current = (catalog.current_catalog, catalog.current_database)
-        sql = query_text(expansion.expanded(statement.query, unique_names, self._function))
-        return View(path, sql, plan.row_type, statement.comment, current)
+        return View(path, self._written_out(statement.query, plan), plan.row_type, statement.comment, current)
+
+    def _written_out(self, query: Query, plan: Plan) -> str:
+        """A query with all names written out; as it is where that cannot be, as with two relations without names."""
+        expansion = Expansion()
+        try:
+            QueryPlanner(replace(self._context, expansion=expansion)).bind(query, Scope())
+            sql = query_text(expansion.expanded(query, unique_names, self._function))
+            is_same = bind_query(self._context.catalog, sql).row_type.types == plan.row_type.types
+        except SqlError:
+            is_same = False
+        return sql if is_same else self._context.sql[query.span.start : query.span.end]
 
     def _function(self, path: Path) -> Path:
         """A built-in function in capitals, another one as it is written."""

@@ -90,21 +90,59 @@ def resolve(path: Path, scope: Scope, context: Context) -> BoundExpression:
     Raises:
         SqlValidationError: there is none, with the nearest one there is; or there are several.
     """
-    level, current = 0, scope
-    while True:
-        found = _in_one(path, current, context)
-        if found is not None:
-            column, fields = found
-            if context.expansion is not None:
-                context.expansion.column(path, (*known_as(column, current, context.expansion), *_texts(fields)))
-            bound: BoundExpression = Column(column.type, column.index)
-            if level:
-                bound = OuterColumn(column.type, column.index, level)
-            return with_fields(bound, fields, context)
-        if current.outer is None:
-            break
-        level, current = level + 1, current.outer
-    return _fail_unknown(path, scope, context)
+    found = _found(path, scope, context)
+    if found is None:
+        return _fail_unknown(path, scope, context)
+    if context.expansion is not None:
+        context.expansion.column(path, _written_out(path, found, scope, context))
+    column, level = found.column, found.level
+    bound: BoundExpression = Column(column.type, column.index)
+    if level:
+        bound = OuterColumn(column.type, column.index, level)
+    return with_fields(bound, path.names[len(path.names) - found.fields :], context)
+
+
+class _Found(Struct, frozen=True):
+    """What a path is: a column of a scope so many levels around, and how many names behind it are of fields."""
+
+    column: ScopeColumn
+    level: int
+    fields: int
+
+
+def _found(path: Path, scope: Scope, context: Context) -> _Found | None:
+    """As in Flink the path of a table in any scope goes before the field of a column in a nearer one."""
+    for has_table in (True, False):
+        level, current = 0, scope
+        while True:
+            counts = range(len(path.names) - 1, 0, -1) if has_table else (0,)
+            for count in counts:
+                column = _in_one(path, count, current, context)
+                if column is not None:
+                    return _Found(column, level, len(path.names) - count - 1)
+            if current.outer is None:
+                break
+            level, current = level + 1, current.outer
+    return None
+
+
+def _written_out(path: Path, found: _Found, scope: Scope, context: Context) -> tuple[str, ...]:
+    """The names of a column and its fields that mean the same wherever its table is: with the table's last name, or
+    where that is another one's in between with all of its names, or else as they are written."""
+    assert context.expansion is not None
+    around = scope
+    for _ in range(found.level):
+        assert around.outer is not None
+        around = around.outer
+    rest = (found.column.name, *path.texts[len(path.texts) - found.fields :])
+    short = (*context.expansion.name_of(found.column.table, list(around.tables())), *rest)
+    whole = (*found.column.table, *rest)
+    for names in (short, whole):
+        if _found(Path(tuple(map(Name, names)), span=path.span), scope, context) == found:
+            if names != short:
+                context.expansion.name_whole(found.column.table)
+            return names
+    return path.texts
 
 
 def known_as(column: ScopeColumn, scope: Scope, expansion: Expansion) -> tuple[str, ...]:
@@ -112,24 +150,18 @@ def known_as(column: ScopeColumn, scope: Scope, expansion: Expansion) -> tuple[s
     return (*expansion.name_of(column.table, list(scope.tables())), column.name)
 
 
-def _texts(names: Iterable[Name]) -> tuple[str, ...]:
-    return tuple(each.text for each in names)
-
-
-def _in_one(path: Path, scope: Scope, context: Context) -> tuple[ScopeColumn, Sequence[Name]] | None:
+def _in_one(path: Path, count: int, scope: Scope, context: Context) -> ScopeColumn | None:
+    """The column that a path is in a scope, if so many of its names are of the table."""
     texts = path.texts
-    for count in range(len(texts) - 1, -1, -1):
-        found = [
-            column
-            for column in scope.columns
-            if column.name == texts[count] and (_is_table(column.table, texts[:count]) if count else column.in_star)
-        ]
-        if len(found) > 1:
-            tables = " and ".join(sorted({f"{each.table[-1]}.{each.name}" for each in found if each.table}))
-            context.fail(path, f"{texts[count]!r} may be several columns: {tables or texts[count]}; say which one")
-        if found:
-            return found[0], path.names[count + 1 :]
-    return None
+    found = [
+        column
+        for column in scope.columns
+        if column.name == texts[count] and (_is_table(column.table, texts[:count]) if count else column.in_star)
+    ]
+    if len(found) > 1:
+        tables = " and ".join(sorted({f"{each.table[-1]}.{each.name}" for each in found if each.table}))
+        context.fail(path, f"{texts[count]!r} may be several columns: {tables or texts[count]}; say which one")
+    return found[0] if found else None
 
 
 def _is_table(table: tuple[str, ...], written: tuple[str, ...]) -> bool:

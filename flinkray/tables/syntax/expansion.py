@@ -60,9 +60,13 @@ class Expansion:
     def name_of(self, table: tuple[str, ...], others: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
         """What a table is known by beside others."""
         if any(each[-1:] == table[-1:] and each != table for each in others):
-            self._whole.add(table)
+            self.name_whole(table)
             return table
         return table[-1:]
+
+    def name_whole(self, table: tuple[str, ...]) -> None:
+        """Has a table keep all of its names."""
+        self._whole.add(table)
 
     def expanded(
         self, query: Query, unique_names: Callable[[list[str]], list[str]], function: Callable[[Path], Path]

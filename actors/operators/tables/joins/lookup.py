@@ -43,6 +43,7 @@ class LookupJoinOperator(Operator):
         self._retries, self._retry_delay_ms = 0, Millis(0)
         if isinstance(factory, RetriedLookupJoinFactory):
             self._retries, self._retry_delay_ms = factory.retries, factory.retry_delay_ms
+        self._looked_at = 0
         self._forget()
 
     def _forget(self) -> None:
@@ -70,9 +71,7 @@ class LookupJoinOperator(Operator):
 
     def process_batch(self, batch: Batch, input_index: int = 0) -> None:
         rows = batch.data
-        cache = self._factory.table.cache
-        if not cache.millis or max(len(self._store), len(self._index)) > cache.rows:
-            self._forget()
+        self._forget_what_is_old()
         is_null = any_null(rows, self._keys)
         may_match = np.ones(rows.num_rows, np.bool_) if is_null is None else ~is_null
         keys = np.zeros(rows.num_rows, np.int64)
@@ -86,6 +85,21 @@ class LookupJoinOperator(Operator):
             rights = take(self._store.take(found[is_found]), from_numpy(np.cumsum(is_found) - 1, ~is_found))
             self._results.change(self._results.beside(take(rows, from_numpy(own)), rights), kinds[own])
         self._results.flush()
+
+    def _forget_what_is_old(self) -> None:
+        """Forgets all where that is too much, or where most of it is old: what is not is then asked for again."""
+        cache, now, known = self._factory.table.cache, self.context.clock.now_ms(), len(self._index)
+        if not cache.millis or max(len(self._store), known) > cache.rows:
+            self._forget()
+        elif now >= self._looked_at + min(cache.millis, cache.idle_millis):
+            self._looked_at = now
+            if 2 * np.count_nonzero(self._are_old(np.arange(known), now)) > known:
+                self._forget()
+
+    def _are_old(self, keys: Ids, now: int) -> Flags:
+        cache = self._factory.table.cache
+        is_old = self._asked_at[keys] <= now - max(1, cache.millis)
+        return is_old | (self._came_at[keys] <= now - max(1, cache.idle_millis))
 
     def _pairs(self, rows: pa.RecordBatch, keys: Ids, may_match: Flags) -> tuple[Ids, Ids]:
         """The number of the row and the slot of what was found, of each result; -1 where a row is padded."""
@@ -118,11 +132,8 @@ class LookupJoinOperator(Operator):
         """The number of each row's key, whose rows of the table are in the store now."""
         columns = pa.RecordBatch.from_arrays(columns.columns, names=self._names)
         keys = self._index.ids(columns)
-        now, cache = self.context.clock.now_ms(), self._factory.table.cache
         self._know(len(self._index))
-        is_old = self._asked_at[keys] <= now - max(1, cache.millis)
-        asked = distinct(keys[is_old | (self._came_at[keys] <= now - max(1, cache.idle_millis))])
-        self._came_at[keys] = now
+        asked = distinct(keys[self._are_old(keys, self.context.clock.now_ms())])
         if len(asked):
             _, old = self._store.of_keys(asked)
             self._store.remove(old)
@@ -136,8 +147,9 @@ class LookupJoinOperator(Operator):
                 self._wait()
                 missing = self._ask(columns, missing, firsts)
             self._asked_at[asked] = self.context.clock.now_ms()
-            if not cache.keeps_missing:
+            if not self._factory.table.cache.keeps_missing:
                 self._asked_at[missing] = _NEVER
+        self._came_at[keys] = self.context.clock.now_ms()
         return keys
 
     def _ask(self, columns: pa.RecordBatch, asked: Ids, firsts: Ids) -> Ids:

@@ -90,3 +90,38 @@ def test_a_view_has_the_columns_that_it_had_whatever_its_tables_get(tables: Tabl
     tables.execute_sql("ALTER TABLE default_catalog.default_database.u DROP name")
     with pytest.raises(SqlValidationError, match=r"no column 'name' in u.*\n.*`u`.`name`"):
         tables.sql_query("SELECT * FROM default_catalog.default_database.v")
+
+
+SHADOWED = {
+    "fields": "SELECT a FROM u WHERE EXISTS (SELECT 1 FROM d2.cust WHERE k = a AND name = 'x')",
+    "table before field": "SELECT a FROM u WHERE EXISTS (SELECT 1 FROM d2.cust WHERE k > u.a)",
+    "one name at two levels": "SELECT b FROM t WHERE EXISTS (SELECT 1 FROM d2.t WHERE z = default_database.t.a)",
+    "one alias at three": (
+        "SELECT x.b FROM t x WHERE a IN (SELECT x.a FROM u x WHERE name = b AND EXISTS (SELECT 1 FROM d2.cust x "
+        "WHERE `select` = c AND x.k = 1))"
+    ),
+    "a table of WITH": "WITH t AS (SELECT a, b FROM t) SELECT * FROM t, d2.t",
+    "no names": "SELECT * FROM t, UNNEST(arr), UNNEST(arr)",
+    "a name that others get": "SELECT * FROM (SELECT a FROM t) AS EXPR$0, (SELECT a FROM u)",
+    "names given twice": "SELECT * FROM (SELECT a, b AS a FROM t)",
+}
+
+
+@pytest.mark.parametrize("query", SHADOWED.values(), ids=SHADOWED)
+def test_names_that_mean_something_else_further_in_are_written_out_so_that_they_do_not(
+    tables: TableEnvironment, query: str
+) -> None:
+    tables.execute_sql(
+        "CREATE TABLE d2.cust (k INT, u ROW<a INT, name STRING>, x ROW<b STRING>) WITH ('connector' = 'datagen')"
+    )
+    plan = tables.sql_query(query)._plan
+    tables.execute_sql(f"CREATE VIEW v AS {query}")
+    assert meaning(bind_query(tables.catalog, view_of(tables.catalog, query).sql)) == meaning(plan)
+    assert tables.sql_query("SELECT * FROM v").row_type == plan.row_type
+
+
+def test_a_path_of_a_table_goes_before_a_field_of_a_nearer_column(tables: TableEnvironment) -> None:
+    tables.execute_sql("CREATE TABLE d2.cust (k INT, u ROW<a STRING>) WITH ('connector' = 'datagen')")
+    plan = tables.sql_query("SELECT * FROM u WHERE EXISTS (SELECT 1 FROM d2.cust WHERE k > u.a)")._plan
+    assert "OuterColumn" in repr(plan)
+    assert "FieldAccess" not in repr(plan)
