@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -310,7 +311,7 @@ class LineFiles(FileFormat):
         return f" from byte {split.start:,} on" if split.start else ""
 
     @abstractmethod
-    def parse(self, lines: bytes, schema: pa.Schema) -> pa.RecordBatch:
+    def parse(self, lines: Any, schema: pa.Schema) -> pa.RecordBatch:
         """Whole lines, the last of which may lack its line break, as rows."""
 
     def splits(self, system: fs.FileSystem, path: str, size: int) -> list[tuple[int, int | None]]:
@@ -318,8 +319,8 @@ class LineFiles(FileFormat):
             return [(0, None)]
         return [(start, min(start + _RANGE_BYTES, size)) for start in range(0, size, _RANGE_BYTES)]
 
-    def blocks(self, split: FileSplit) -> Iterator[tuple[bytes, int]]:
-        """Blocks of whole rows that begin in the split's range of bytes, each with the byte after it."""
+    def blocks(self, split: FileSplit) -> Iterator[tuple[Any, int]]:
+        """Blocks of whole rows that begin in the split's range of bytes, as `parse` takes them; the byte after each."""
         return _line_blocks(split)
 
     def read(self, split: FileSplit, schema: pa.Schema, batch_rows: int) -> Iterator[tuple[pa.RecordBatch, FileSplit]]:

@@ -32,6 +32,7 @@ class MessageLines(LineFiles):
         self._format = message_format
         self._skips = skips
         self._has_comments = has_comments
+        self._csv = message_format if isinstance(message_format, CsvFormat) else None
         self.kind = message_format.record_type.kind
         self.is_changelog = message_format.is_changelog
 
@@ -41,33 +42,48 @@ class MessageLines(LineFiles):
     def splits(self, system: fs.FileSystem, path: str, size: int) -> list[tuple[int, int | None]]:
         # One subtask reads all changes of a file: those of one row have to stay in order. In the middle of a file
         # nothing says whether a line break is within quotes.
-        if self.is_changelog or (isinstance(self._format, CsvFormat) and self._format.quote is not None):
+        if self.is_changelog or (self._csv is not None and self._csv.quote is not None):
             return [(0, None)]
         return super().splits(system, path, size)
 
-    def blocks(self, split: FileSplit) -> Iterator[tuple[bytes, int]]:
-        if not isinstance(self._format, CsvFormat):
-            yield from super().blocks(split)
-            return
-        begun, position = b"", split.start
-        for lines, after in super().blocks(split):
-            lines = begun + lines
-            position = after
-            begun = b""
-            if len(lines) < _LONGEST_ROW:
-                begun = self._format.unfinished(lines)
-            if len(begun) < len(lines):
-                yield lines[: len(lines) - len(begun)], after - len(begun)
-        if begun:
-            yield begun, position
+    def blocks(self, split: FileSplit) -> Iterator[tuple[pa.Array, int]]:
+        texts = super().blocks(split)
+        blocks = ((split_lines(text), after) for text, after in texts)
+        return blocks if self._csv is None else self._rows(self._csv, blocks)
 
-    def parse(self, lines: bytes, schema: pa.Schema) -> pa.RecordBatch:
-        messages = split_lines(lines)
-        if isinstance(self._format, CsvFormat):
-            messages, _ = self._format.rows(messages)
-        if b"\r" in lines:
+    def _rows(self, csv: CsvFormat, blocks: Iterator[tuple[pa.Array, int]]) -> Iterator[tuple[pa.Array, int]]:
+        """The rows of blocks of lines, each of which is looked at once, however many a quoted value goes on in."""
+        comments = _COMMENT if self._has_comments else None
+        goes_on = csv.goes_on() if csv.quote is not None else None
+        begun: list[bytes] = []
+        """The lines of a row that goes on in the next block."""
+        begun_bytes = after = 0
+        for lines, after in blocks:
+            ended: list[pa.Array] = []
+            if begun and goes_on is not None:
+                texts = lines.to_pylist()
+                end = next((place for place, text in enumerate(texts) if not goes_on(text)), None)
+                begun += texts if end is None else texts[: end + 1]
+                begun_bytes += sum(map(len, texts)) + len(texts)
+                if end is None and begun_bytes < _LONGEST_ROW:
+                    continue
+                ended = [pa.array([b"\n".join(begun)], pa.large_binary())]
+                lines = lines.slice(len(texts) if end is None else end + 1)
+            rows, open_row = csv.rows(lines, comments)
+            begun = [] if open_row is None else [open_row]
+            begun_bytes = 0 if open_row is None else len(open_row) + 1
+            rows = pa.concat_arrays([*ended, rows])
+            if len(rows):
+                # One byte too low where the open row is the last of a file, without a line break: as good.
+                yield rows, after - begun_bytes
+        if begun:
+            yield pa.array([b"\n".join(begun)], pa.large_binary()), after
+
+    def parse(self, lines: pa.Array, schema: pa.Schema) -> pa.RecordBatch:
+        messages = lines
+        if pc.any(pc.ends_with(messages, b"\r")).as_py():
             messages = pc.replace_substring_regex(messages, b"\r$", b"")
-        if len(self._format.record_type.schema) > 1 or not isinstance(self._format, CsvFormat):
+        if len(self._format.record_type.schema) > 1 or self._csv is None:
             messages = messages.filter(pc.greater(pc.binary_length(messages), 0))
         if self._has_comments:
             messages = messages.filter(pc.invert(pc.match_substring_regex(messages, _COMMENT)))

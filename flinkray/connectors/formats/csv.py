@@ -7,6 +7,7 @@ import binascii
 import contextlib
 import io
 import re
+from collections.abc import Callable
 from typing import Any, Literal
 
 import numpy as np
@@ -249,21 +250,30 @@ class CsvFormat(MessageFormat):
         _, value, delimiter, _ = self._patterns()
         return f"(?s)^{value}(?:{delimiter}{value})*$"
 
-    def rows(self, lines: pa.Array) -> tuple[pa.Array, bool]:
-        """The lines of a text (large_binary, without their \\n), put together where a quoted value goes on in the next,
-        and whether it goes on behind the last."""
+    def rows(self, lines: pa.Array, comments: str | None = None) -> tuple[pa.Array, bytes | None]:
+        """The rows of a text.
+
+        Args:
+            lines: of the text, without their \n, as large_binary.
+            comments: a regular expression of rows that are none, in which quotes are no quotes.
+        Returns:
+            The lines, put together where a quoted value goes on in the next one, and apart from them the row of which
+            a value goes on behind the last.
+        """
         if self._quote is None:
-            return lines, False
+            return lines, None
         is_quoted = pc.match_substring(lines, self._quote)
+        if not pc.any(is_quoted).as_py():
+            return lines, None
         ended = pc.replace_substring_regex(lines, b"\r$", b"")
         is_whole = pc.or_(pc.invert(is_quoted), pc.match_substring_regex(ended, self._whole()))
+        if comments is not None:
+            is_whole = pc.or_(is_whole, pc.match_substring_regex(lines, comments))
         if pc.all(is_whole).as_py():
-            return lines, False
-        inside, value, delimiter, quote = self._patterns()
-        opened = f"(?:{value}{delimiter})*{quote}{inside}"
-        is_open = re.compile(f"(?s:{opened})".encode()).fullmatch
-        goes_on = re.compile(f"(?s:{inside}(?:{quote}{delimiter}{opened})?)".encode()).fullmatch
-        texts, found, line, at_open_end = lines.to_pylist(), [], 0, False
+            return lines, None
+        is_open = re.compile(f"(?s:{self._opened()})".encode()).fullmatch
+        goes_on = self.goes_on()
+        texts, found, line = lines.to_pylist(), [], 0
         for place in [*np.flatnonzero(~np.asarray(is_whole)).tolist(), len(texts)]:
             if place < line:
                 continue  # it is in the row before
@@ -274,21 +284,27 @@ class CsvFormat(MessageFormat):
                 continue
             while end < len(texts) and goes_on(texts[end]):
                 end += 1
-            at_open_end = end == len(texts)
-            line = min(end + 1, len(texts))
+            if end == len(texts):
+                return pa.array(found, pa.large_binary()), b"\n".join(texts[place:])
+            line = end + 1
             found.append(b"\n".join(texts[place:line]))
-        return pa.array(found, pa.large_binary()), at_open_end
+        return pa.array(found, pa.large_binary()), None
 
-    def unfinished(self, lines: bytes) -> bytes:
-        """The last row of a text of lines, where a quoted value of it goes on behind them; nothing where none does."""
-        if self._quote is None or self._quote.encode() not in lines:
-            return b""
-        rows, is_open = self.rows(split_lines(lines))
-        return lines[-len(rows[-1].as_py()) - lines.endswith(b"\n") :] if is_open else b""
+    def goes_on(self) -> Callable[[bytes], object]:
+        """What says of a line whether a value that is open before it is, or another one, behind it."""
+        inside, _, delimiter, quote = self._patterns()
+        return re.compile(f"(?s:{inside}(?:{quote}{delimiter}{self._opened()})?)".encode()).fullmatch
+
+    def _opened(self) -> str:
+        """A regular expression of values of which the last one is open."""
+        inside, value, delimiter, quote = self._patterns()
+        return f"(?:{value}{delimiter})*{quote}{inside}"
 
     def _without_last_delimiter(self, lines: pa.Array) -> pa.Array:
         """The lines, where one has all values and a delimiter behind them, without that."""
         if not pc.any(pc.ends_with(lines, self._delimiter)).as_py():
+            return lines
+        if not pc.any(pc.greater_equal(pc.count_substring(lines, self._delimiter), len(self._schema))).as_py():
             return lines
         counted = lines
         if self._quote is not None:

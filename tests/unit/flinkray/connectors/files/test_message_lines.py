@@ -77,6 +77,14 @@ def test_a_comment_may_begin_with_spaces(tmp_path: Path) -> None:
     assert rows(FileSource(tmp_path / "a", ROWS, comments=True)) == [(1, "#a")]
 
 
+@pytest.mark.parametrize("read_bytes", [1, 7, 64])
+def test_a_quote_in_a_comment_is_none(tmp_path: Path, read_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(flinkray.connectors.files.formats, "_READ_BYTES", read_bytes)
+    (tmp_path / "a").write_text('#a,"b\n1,x\n2,y\n3,"z\n# in it\n"\n #"\n4,"w"\n')
+    expected = [(1, "x"), (2, "y"), (3, "z\n# in it\n"), (4, "w")]
+    assert rows(FileSource(tmp_path / "a", ROWS, comments=True)) == expected
+
+
 @pytest.mark.parametrize(("format", "text"), [(ROWS, "1,a\n"), ("csv", "n,t\n1,a\n"), ("json", '{"n":1,"t":"a"}\n')])
 def test_what_was_compressed_with_xz_is_decompressed(tmp_path: Path, format: Any, text: str) -> None:
     (tmp_path / "a.xz").write_bytes(lzma.compress(text.encode()))
