@@ -11,7 +11,6 @@ from functools import partial
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyarrow import fs
 
 from flinkray.batches.batch import Batch
@@ -27,7 +26,7 @@ from flinkray.connectors.files.small_files import FileGroup, grouped
 from flinkray.connectors.files.storage import explained
 from flinkray.connectors.formats.json_lines import MissingColumnError
 from flinkray.connectors.formats.message_format import MessageFormat
-from flinkray.connectors.formats.nested_columns import retyped
+from flinkray.connectors.formats.nested_columns import retyped, with_times_cut
 from flinkray.connectors.source import (
     Boundedness,
     Source,
@@ -486,6 +485,6 @@ def _cast(column: pa.Array, field: pa.Field, cuts_times: bool) -> pa.Array:
 
 def _cast_values(column: pa.Array, kind: pa.DataType, cuts_times: bool) -> pa.Array:
     try:
-        return column.cast(options=pc.CastOptions(kind, allow_time_truncate=cuts_times))
+        return with_times_cut(column, kind) if cuts_times else column.cast(kind)
     except pa.ArrowNotImplementedError:  # to most dictionaries and extension types
         return retyped(column, kind, pa.Array.cast)

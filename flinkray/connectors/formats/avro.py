@@ -8,14 +8,13 @@ import struct
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from flinkray.batches.value_columns import to_array, to_values
 from flinkray.connectors.formats.avro_types import arrow_schema
 from flinkray.connectors.formats.message_format import MessageFormat, rows_type, shown
+from flinkray.connectors.formats.nested_columns import leaves_as, with_times_cut
 from flinkray.connectors.formats.schema_registry import SchemaRegistry
 from flinkray.extras import import_package
-from flinkray.types.nested import contains
 from flinkray.types.records import RecordType
 from flinkray.types.value_types import Misfit, Unholdable
 
@@ -102,7 +101,7 @@ class AvroFormat(MessageFormat):
             header = _HEADER.pack(_MAGIC, self._registry.register(self._subject, json.dumps(self._schema)))
         messages = []
         names = data.schema.names
-        for values in zip(*map(to_values, map(self._in_zone, names, data.columns)), strict=True):
+        for values in zip(*map(to_values, map(self._in_types, names, data.columns)), strict=True):
             row = dict(zip(names, values, strict=True))
             stream = io.BytesIO()
             stream.write(header)
@@ -113,15 +112,16 @@ class AvroFormat(MessageFormat):
             messages.append(stream.getvalue())
         return pa.array(messages, pa.large_binary())
 
-    def _in_zone(self, name: str, column: pa.Array) -> pa.Array:
-        """The column with its times in the zone that the schema has them in: fastavro takes a time without one for a
-        time where the process runs."""
+    def _in_types(self, name: str, column: pa.Array) -> pa.Array:
+        """The column with its times in the zone that the schema has them in, as fastavro takes a time without one for
+        a time where the process runs, and with numbers of the schema's types, which it does not check."""
         index = self._arrow_schema.get_field_index(name)
-        if index < 0 or not contains(column.type, pa.types.is_timestamp):
+        if pa.types.is_dictionary(column.type):
+            column = column.dictionary_decode()
+        if index < 0:
             return column
         try:
-            kind = self._arrow_schema.field(index).type
-            return column.cast(options=pc.CastOptions(kind, allow_time_truncate=True))
+            return with_times_cut(column, leaves_as(column.type, self._arrow_schema.field(index).type))
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             raise ValueError(f"column {name!r} does not fit the Avro schema: {error}") from error
 

@@ -296,7 +296,7 @@ def _with_entries(lines: bytes, schema: pa.Schema) -> bytes:
     for line in lines.split(b"\n"):
         if line.strip():
             try:
-                row = json.loads(line, parse_float=NumberText)
+                row = json.loads(line, parse_float=NumberText, strict=False)
             except RecursionError as error:
                 raise ValueError("a line is nested too deeply") from error
             columns = {}

@@ -9,6 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
+from flinkray.types.nested import with_items
+
 _LISTS = (
     types.is_list,
     types.is_large_list,
@@ -107,3 +109,36 @@ def _check_required(field: pa.Field, nulls: int) -> None:
 
 def _names(struct: pa.StructType) -> list[str]:
     return [field.name for field in struct]
+
+
+def leaves_as(kind: pa.DataType, wanted: pa.DataType) -> pa.DataType:
+    """A type with the timestamps and integers that another one has in their places."""
+    for is_leaf in (types.is_timestamp, types.is_integer):
+        if is_leaf(kind):
+            return wanted if is_leaf(wanted) else kind
+    if types.is_struct(kind) and types.is_struct(wanted):
+        known = {field.name: field.type for field in wanted}
+        return pa.struct([field.with_type(leaves_as(field.type, known.get(field.name, field.type))) for field in kind])
+    if types.is_map(kind) and types.is_map(wanted):
+        key, item = leaves_as(kind.key_type, wanted.key_type), leaves_as(kind.item_type, wanted.item_type)
+        return pa.map_(kind.key_field.with_type(key), kind.item_field.with_type(item), kind.keys_sorted)
+    if is_list(kind) and is_list(wanted):
+        return with_items(kind, lambda item: leaves_as(item, wanted.value_type))
+    return kind
+
+
+def with_times_cut(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    """The column with a type whose times may have fewer digits: what is finer is cut, down also before 1970."""
+    return retyped(column, kind, _cut)
+
+
+def _cut(values: pa.Array, kind: pa.DataType) -> pa.Array:
+    if types.is_timestamp(values.type) and types.is_timestamp(kind):
+        finer = _PER_SECOND[values.type.unit] // _PER_SECOND[kind.unit]
+        if finer > 1:
+            counted = np.asarray(values.cast(pa.int64()).fill_null(0)) // finer
+            values = pa.array(counted, mask=np.asarray(values.is_null())).cast(pa.timestamp(kind.unit, values.type.tz))
+    return values.cast(options=pc.CastOptions(kind, allow_time_truncate=True))
+
+
+_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 from typing import Literal
 
 import numpy as np
@@ -21,6 +22,7 @@ _NUMBERS = {
 }
 """What numpy calls the bytes of a message."""
 _TYPES: dict[object, pa.DataType] = {str: pa.string(), bytes: pa.binary()}
+_BYTE_ORDER_MARKS = (codecs.BOM_UTF16_BE, codecs.BOM_UTF16_LE)
 
 
 class RawFormat(MessageFormat):
@@ -43,7 +45,7 @@ class RawFormat(MessageFormat):
         charset: str = "UTF-8",
         byteorder: Literal["big", "little"] = "big",
     ) -> None:
-        kind = _TYPES.get(value_type, value_type)
+        kind = value_type if isinstance(value_type, pa.DataType) else _TYPES.get(value_type)
         if kind not in (*_TYPES.values(), *_NUMBERS):
             raise ValueError(f"RawFormat takes str, bytes or the Arrow type of a number, not {value_type!r}")
         try:
@@ -68,13 +70,24 @@ class RawFormat(MessageFormat):
             return self._numbers(messages.to_pylist())
         if self._is_recoded():
             try:
-                return pa.array([each.decode(self._charset) for each in messages.to_pylist()], self._type)
+                return pa.array([self._text_of(each) for each in messages.to_pylist()], self._type)
             except UnicodeError as error:
                 raise ValueError(f"no {self._charset} text ({error})") from error
         try:
             return messages.cast(self._type)
         except pa.ArrowInvalid as error:
             raise ValueError(f"no UTF-8 text ({error})") from error
+
+    def _text_of(self, message: bytes) -> str:
+        charset = "utf-16-be" if self._is_utf_16() and not message.startswith(_BYTE_ORDER_MARKS) else self._charset
+        return message.decode(charset)
+
+    def _bytes_of(self, text: str) -> bytes:
+        return _BYTE_ORDER_MARKS[0] + text.encode("utf-16-be") if self._is_utf_16() else text.encode(self._charset)
+
+    def _is_utf_16(self) -> bool:
+        """Whether the highest byte comes first, as in Java, unless a message says otherwise; in Python the lowest."""
+        return codecs.lookup(self._charset).name == "utf-16"
 
     def _numbers(self, messages: list[bytes]) -> pa.Array:
         kind = self._numpy_type()
@@ -106,7 +119,7 @@ class RawFormat(MessageFormat):
             column = _cast(column, name, pa.string())
         if self._is_recoded():
             try:
-                return pa.array([each.encode(self._charset) for each in column.to_pylist()], pa.large_binary())
+                return pa.array([self._bytes_of(each) for each in column.to_pylist()], pa.large_binary())
             except UnicodeError as error:
                 raise ValueError(f"column {name!r} is no {self._charset} text ({error})") from error
         return column.cast(pa.large_binary())

@@ -119,7 +119,10 @@ class SelectBinder:
         found: list[Output] = []
         for item in node.items:
             if isinstance(item.expression, Star):
-                found += self._star(item.expression, binder)
+                # Of several columns of a name `*` gives all but the first another one, which ORDER BY may have.
+                own, known = self._star(item.expression, binder), [each.name for each in found]
+                names = unique_names([*dict.fromkeys(known), *(each.name for each in own)])[-len(own) :]
+                found += [Output(each.expression, name) for each, name in zip(own, names, strict=True)]
                 continue
             name = syntax.own_name(item) or f"EXPR${len(found)}"
             found.append(Output(binder.bind(item.expression), name))

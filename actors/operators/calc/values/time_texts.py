@@ -251,7 +251,8 @@ def tokens(pattern: str, is_simple: bool = False) -> tuple[tuple[str, int], ...]
                 raise ValueError(f"the letter {letter!r} of a pattern is not known; a text in it stands in '…'")
             if not is_simple and (count > _MOST.get(letter, count) or part[0] in ("cc", "BB", "BBB")):
                 raise ValueError(f"the letter {letter!r} of a pattern does not stand {count} times, as in {pattern!r}")
-            if letter == "p" and not pattern[part.end() : part.end() + 1].isalpha():
+            following = pattern[part.end() : part.end() + 1]
+            if letter == "p" and not (following.isascii() and following.isalpha()):
                 raise ValueError(f"the letter 'p' of a pattern stands before the one that it fills up, in {pattern!r}")
             found.append((letter, count))
         elif part[0] == "''":

@@ -194,7 +194,7 @@ def _filled(
 def _is_named(texts: Sequence[bytes], of_message: npt.NDArray[np.int64], row: int, name: str, is_list: bool) -> bool:
     """Whether `old` of a row has a value, which is null."""
     message = of_message[row]
-    old = json.loads(texts[message])["old"]
+    old = json.loads(texts[message], strict=False)["old"]
     if is_list:
         old = old[row - int(np.searchsorted(of_message, message))]
     return name in old

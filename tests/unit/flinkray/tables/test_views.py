@@ -125,3 +125,17 @@ def test_a_path_of_a_table_goes_before_a_field_of_a_nearer_column(tables: TableE
     plan = tables.sql_query("SELECT * FROM u WHERE EXISTS (SELECT 1 FROM d2.cust WHERE k > u.a)")._plan
     assert "OuterColumn" in repr(plan)
     assert "FieldAccess" not in repr(plan)
+
+
+def test_a_star_gives_columns_names_of_their_own_by_which_they_are_ordered(tables: TableEnvironment) -> None:
+    for query in (
+        "SELECT * FROM t JOIN u ON t.a = u.a ORDER BY a",
+        "SELECT * FROM t JOIN u ON t.a = u.a ORDER BY a0, ts0",
+        "SELECT t.*, u.* FROM t JOIN u ON t.a = u.a ORDER BY a",
+        "SELECT u.a, t.* FROM t JOIN u ON t.a = u.a ORDER BY a",
+    ):
+        plan = tables.sql_query(query)._plan
+        assert bind_query(tables.catalog, view_of(tables.catalog, query).sql).row_type == plan.row_type
+    for query in ("SELECT *, a FROM u ORDER BY a", "SELECT t.a, u.a FROM t, u ORDER BY a"):
+        with pytest.raises(SqlValidationError, match="several selected columns are 'a'"):
+            tables.sql_query(query)

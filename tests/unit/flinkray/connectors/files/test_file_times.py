@@ -27,6 +27,13 @@ def test_times_with_more_digits_than_declared_are_cut_where_that_is_asked_for(tm
         read(FileSource(tmp_path / f"a.{format}", schema=schema))
 
 
+def test_times_before_1970_are_cut_down(tmp_path: Path) -> None:
+    early = datetime.datetime(1500, 1, 1, 0, 0, 0, 500_000)
+    pq.write_table(pa.table({"at": pa.array([early, None], pa.timestamp("us"))}), tmp_path / "a.parquet")
+    source = FileSource(tmp_path / "a.parquet", schema=pa.schema([("at", pa.timestamp("s"))]), cuts_times=True)
+    assert table_of(read(source)).column("at").to_pylist() == [early.replace(microsecond=0), None]
+
+
 @pytest.mark.parametrize("unit", [None, "ms", "us", "ns"])
 def test_times_of_96_bits_are_those_that_were_written(tmp_path: Path, unit: str | None) -> None:
     far = [datetime.datetime(1, 1, 1), datetime.datetime(9999, 12, 31)]

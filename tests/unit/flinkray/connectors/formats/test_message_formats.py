@@ -520,6 +520,7 @@ def test_raw_text_has_a_charset() -> None:
         ((str, "latin-0"), "unknown encoding: latin-0"),
         ((str, "UTF-8", "middle"), "is 'big' or 'little', not 'middle'"),
         ((pa.uint8(),), "or the Arrow type of a number, not DataType"),
+        (("string",), "or the Arrow type of a number, not 'string'"),
     ):
         with pytest.raises(ValueError, match=re.escape(words)):
             RawFormat(*arguments)  # type: ignore[arg-type]
@@ -545,5 +546,36 @@ def test_avro_has_a_time_without_a_zone_as_it_is_wherever_a_process_runs(monkeyp
     numbers = pa.struct([("at", pa.timestamp("ms")), ("n", pa.int64())])
     inner["fields"] = [{"name": "at", "type": at}, {"name": "n", "type": "int"}]
     avro = AvroFormat({"type": "record", "name": "row", "fields": [{"name": "r", "type": inner}]})
-    with pytest.raises(ValueError, match="column 'r' does not fit the Avro schema"):
+    with pytest.raises(ValueError, match="does not fit the Avro schema"):
         avro.encode(pa.record_batch({"r": pa.array([{"at": noon, "n": 2**40}], numbers)}))
+    for kind, number in (("int", 2**40), ("long", 2**63)):
+        avro = AvroFormat({"type": "record", "name": "row", "fields": [{"name": "n", "type": kind}]})
+        with pytest.raises(ValueError, match="column 'n' does not fit the Avro schema"):
+            avro.encode(pa.record_batch({"n": pa.array([number], pa.uint64())}))
+
+
+def test_avro_cuts_times_down_and_leaves_what_stands_beside_them() -> None:
+    at = {"type": "long", "logicalType": "timestamp-millis"}
+    inner = {
+        "type": "record",
+        "name": "inner",
+        "fields": [{"name": "at", "type": at}, {"name": "u", "type": {"type": "string", "logicalType": "uuid"}}],
+    }
+    fields = [{"name": "at", "type": at}, {"name": "r", "type": inner}]
+    avro = AvroFormat({"type": "record", "name": "row", "fields": fields})
+    early = datetime.datetime(1969, 12, 31, 23, 59, 59, 999_500)
+    cut = early.replace(microsecond=999_000, tzinfo=datetime.UTC)
+    text = "12345678-1234-5678-1234-567812345678"
+    kind = pa.struct([("at", pa.timestamp("us")), ("u", pa.string())])
+    times = pa.array([early], pa.timestamp("us")).dictionary_encode()
+    rows = pa.record_batch({"at": times, "r": pa.array([{"at": early, "u": text}], kind)})
+    (found,) = avro.decode(avro.encode(rows)).to_pylist()
+    assert (found["at"], found["r"]["at"], str(found["r"]["u"])) == (cut, cut, text)
+
+
+@pytest.mark.parametrize("charset", ["UTF-16", "utf16"])
+def test_the_highest_byte_of_utf_16_comes_first_as_in_java(charset: str) -> None:
+    raw = RawFormat(str, charset)
+    assert raw.encode(pa.record_batch({"value": ["ab"]})).to_pylist() == [b"\xfe\xff\0a\0b"]
+    read = raw.decode(messages(b"\xfe\xff\0a", b"\0a", b"\xff\xfea\0"))
+    assert read.column(0).to_pylist() == ["a", "a", "a"]
