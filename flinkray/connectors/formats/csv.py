@@ -254,7 +254,7 @@ class CsvFormat(MessageFormat):
         """The rows of a text.
 
         Args:
-            lines: of the text, without their \n, as large_binary.
+            lines: of the text, without their line breaks, as large_binary.
             comments: a regular expression of rows that are none, in which quotes are no quotes.
         Returns:
             The lines, put together where a quoted value goes on in the next one, and apart from them the row of which

@@ -151,7 +151,10 @@ def _raw(options: ConnectorOptions, prefix: str, columns: Sequence[TableColumn])
         raise options.fail(f"format 'raw' has one column, not {len(columns)}")
     kind = to_arrow(columns[0].type)
     byteorder: Any = _BYTE_ORDERS[options.one_of(f"{prefix}endianness", tuple(_BYTE_ORDERS), "big-endian")]
-    return RawFormat(kind, options.text(f"{prefix}charset", "UTF-8"), byteorder)
+    try:
+        return RawFormat(kind, options.text(f"{prefix}charset", "UTF-8"), byteorder)
+    except ValueError as error:
+        raise options.fail(f"column {columns[0].name!r} of format 'raw' is {columns[0].type}: {error}") from error
 
 
 def _avro_schema(options: ConnectorOptions, prefix: str, columns: Sequence[TableColumn]) -> dict[str, Any]:
