@@ -23,6 +23,8 @@ from flinkray.transformations.table_join_factories import LookupJoinFactory, Ret
 from flinkray.types.records import Kind, Millis
 
 _NEVER = np.iinfo(np.int64).min
+_FEW = 1_024
+"""So many keys are kept though they are old."""
 
 
 class LookupJoinOperator(Operator):
@@ -91,7 +93,7 @@ class LookupJoinOperator(Operator):
         cache, now, known = self._factory.table.cache, self.context.clock.now_ms(), len(self._index)
         if not cache.millis or max(len(self._store), known) > cache.rows:
             self._forget()
-        elif now >= self._looked_at + min(cache.millis, cache.idle_millis):
+        elif known > _FEW and now >= self._looked_at + min(cache.millis, cache.idle_millis):
             self._looked_at = now
             if 2 * np.count_nonzero(self._are_old(np.arange(known), now)) > known:
                 self._forget()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 import pytest
 
@@ -139,6 +140,18 @@ def test_what_no_row_asks_for_is_forgotten_earlier() -> None:
         operator.advance(22)
         push(operator, (1, "a"), (2, "b"))
     assert table.asked == [["a", "b"], ["b"], ["a"]]
+
+
+@pytest.mark.parametrize("keeps_missing", [True, False])
+@pytest.mark.parametrize("idle_ms", [40, FOR_EVER])
+def test_keys_that_never_come_again_do_not_stay(keeps_missing: bool, idle_ms: int) -> None:
+    table = Rows([("0 0", 1)], cache_ms=100, idle_ms=idle_ms, keeps_missing=keeps_missing)
+    table.cache = msgspec.structs.replace(table.cache, rows=2**62)
+    with harness(table) as operator:
+        for begin in range(5):
+            push(operator, *((number, f"{begin} {number}") for number in range(2_000)))
+            operator.advance(1_000)
+        assert len(operator.operator._index) <= 4_000
 
 
 def test_a_key_without_rows_may_be_asked_for_again() -> None:
