@@ -230,6 +230,7 @@ def test_a_constant_of_time_may_be_the_number_that_its_type_holds(value: int, ki
                 ("aa", "the letter 'a' of a pattern does not stand 2 times"),
                 ("cc", "the letter 'c' of a pattern does not stand 2 times"),
                 ("SSSSSSSSSS", "the letter 'S' of a pattern does not stand 10 times"),
+                ("ppé", "the letter 'p' of a pattern stands before the one that it fills up"),
                 ("{", "'{' of a pattern stands in"),
                 ("X", "the letter 'X' of a pattern needs a time in a zone"),
             )

@@ -150,3 +150,9 @@ def test_what_is_wrong_with_a_message_or_a_format_is_said() -> None:
         CanalJsonFormat({"i": int}, database="(")
     with pytest.raises(InvalidProgramError, match="CanalJsonFormat needs the columns that are to be read"):
         CanalJsonFormat().decode(pa.array([unchanged], pa.large_binary()))
+
+
+def test_text_may_hold_control_characters_also_where_an_old_value_was_null() -> None:
+    message = b'{"data":[{"a":1,"s":"x\ty"}],"old":[{"s":null}],"type":"UPDATE"}'
+    found = CanalJsonFormat({"a": int, "s": str}).decode_changes(pa.array([message], pa.large_binary()))
+    assert [(row["a"], row["s"]) for row in found.data.to_pylist()] == [(1, None), (1, "x\ty")]

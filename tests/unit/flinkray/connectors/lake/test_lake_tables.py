@@ -13,11 +13,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from pyarrow import fs
 
 from flinkray import DeltaSink, DeltaSource, IcebergSink, IcebergSource, InvalidProgramError, Source, TypeMismatchError
 from flinkray.batches.batch import Batch
 from flinkray.connectors.committer import CommitOutcome
-from flinkray.connectors.delta.tables import place_of, table_of
+from flinkray.connectors.delta.tables import _GONE, _committed_at, place_of, table_of
 from flinkray.connectors.iceberg.partitions import wanted_partitions
 from flinkray.connectors.lake.commits import CommitConflictError, LakeFiles
 from flinkray.types.records import Kind
@@ -493,3 +494,14 @@ def test_arguments_that_mean_nothing_are_refused() -> None:
     ):
         with pytest.raises(InvalidProgramError):
             make()
+
+
+@pytest.mark.parametrize("info", ["null", '{"timestamp":null}', '{"timestamp":"2020"}', "{}"])
+def test_a_version_that_says_no_time_has_that_of_its_file(tmp_path: Path, info: str) -> None:
+    (tmp_path / "_delta_log").mkdir()
+    log = tmp_path / "_delta_log" / f"{0:020}.json"
+    log.write_text(f'{{"protocol":{{}}}}\n{{"commitInfo":{info}}}\n')
+    os.utime(log, (1_000, 1_000))
+    system = fs.SubTreeFileSystem(str(tmp_path), fs.LocalFileSystem())
+    assert _committed_at(system, 0) == datetime.datetime.fromtimestamp(1_000, UTC)
+    assert _committed_at(system, 1) == _GONE
