@@ -60,10 +60,15 @@ def keyed_graph(parallelism: int, max_parallelism: int = GROUPS) -> ExecutionGra
 
 
 def exchange(
-    partitioner: Partitioner, producers: int, consumers: int, *, is_keyed: bool = True, max_parallelism: int = GROUPS
+    partitioner: Partitioner,
+    producers: int,
+    consumers: int,
+    *,
+    is_keyed: bool = True,
+    max_parallelism: int | None = GROUPS,
 ) -> ExecutionGraph:
     """numbers -> map -> sink, where the last two are one task."""
-    program = Program({"pipeline.max-parallelism": max_parallelism})
+    program = Program({"pipeline.max-parallelism": max_parallelism} if max_parallelism else {})
     numbers = program.source("numbers", uid="numbers", parallelism=producers)
     keys = (KEY,) if is_keyed and isinstance(partitioner, KeyGroupPartitioner) else ()
     mapped = program.map(
@@ -321,6 +326,19 @@ def test_rows_in_flight_of_another_max_parallelism_come_to_all_who_may_own_them(
     parts = {"map": {0: [in_flight("gate 0", (0, 0))]}}
     assignment = assign(completed(states_of(old, parts)), new)
     assert [[each.is_shared for each in own] for own in given(assignment, new, "map")] == [[True], [True]]
+
+
+@pytest.mark.parametrize(("consumers", "groups"), [(3, 128), (86, 128), (128, 128), (129, 256)])
+def test_rows_in_flight_alone_keep_their_key_groups_where_these_are_enough(consumers: int, groups: int) -> None:
+    """From the 86th subtask on, a program that sets no max parallelism has 256 by default."""
+    old, new = (
+        exchange(KeyGroupPartitioner(KEY), 1, each, is_keyed=False, max_parallelism=None) for each in (2, consumers)
+    )
+    assignment = assign(completed(states_of(old, {"map": {0: [in_flight("gate 0", (0, 0))]}})), new)
+    assert vertex_of(new, "map").max_parallelism == groups
+    owners = {subtask_for_key_group(group, consumers, 128) for group in owned_by(0, 2, 128)}
+    receivers = {index for index, own in enumerate(given(assignment, new, "map")) if own}
+    assert receivers == (owners if groups == 128 else set(range(consumers)))
 
 
 def content(part: StatePart) -> Any:
