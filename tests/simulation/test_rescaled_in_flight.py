@@ -195,10 +195,12 @@ def checkpoint_with_rows_in_flight(storage: SimulatedStorage) -> str:
     return saved if any(part.kind is PartKind.IN_FLIGHT for part in parts) else ""
 
 
-@pytest.mark.seeds(1)
-@pytest.mark.parametrize(("former", "now"), [(2, 3), (3, 1), (2, 2)])
-@pytest.mark.parametrize("exchange", EXCHANGES)
-def test_rows_in_flight_reach_their_subtask_in_order(exchange: str, former: int, now: int, seed: int) -> None:
+def goes_on(exchange: str, former: int, now: int, seed: int, change: Callable[[], None] = lambda: None) -> str:
+    """Has a job go on from a checkpoint with rows in flight, and finish; what its second run is called in `SEEN`.
+
+    Args:
+        change: made to the program in between.
+    """
     chance = random.Random(f"{exchange} {former} {now} {seed}")
     is_chained = chance.random() < 0.5
     name = f"in-flight-{seed}"
@@ -207,6 +209,7 @@ def test_rows_in_flight_reach_their_subtask_in_order(exchange: str, former: int,
     filesystems.mount(name, storage.filesystem())
     try:
         saved = run_until_rows_are_in_flight(program(first, exchange, former, is_chained, chance), storage, seed)
+        change()
         env = program(second, exchange, now, is_chained, chance, saved)
         run = SimulatedRun(compiled(env), (), seed, storages=(storage,))
         run.await_end()
@@ -214,7 +217,14 @@ def test_rows_in_flight_reach_their_subtask_in_order(exchange: str, former: int,
     finally:
         filesystems.unmount(name)
     assert run.outcome().status is JobStatus.FINISHED, run.outcome().error
+    return second
 
+
+@pytest.mark.seeds(1)
+@pytest.mark.parametrize(("former", "now"), [(2, 3), (3, 1), (2, 2)])
+@pytest.mark.parametrize("exchange", EXCHANGES)
+def test_rows_in_flight_reach_their_subtask_in_order(exchange: str, former: int, now: int, seed: int) -> None:
+    second = goes_on(exchange, former, now, seed)
     checked = SEEN[second].checked
     owners: dict[int, set[int]] = defaultdict(set)
     for subtask, key, number, count in checked:
@@ -227,3 +237,19 @@ def test_rows_in_flight_reach_their_subtask_in_order(exchange: str, former: int,
         assert all(len(subtasks) <= 1 for subtasks in subtasks_of.values()), subtasks_of
         if exchange == "custom":
             assert all(subtasks <= {key % now} for key, subtasks in subtasks_of.items())
+
+
+@pytest.mark.seeds(2)
+def test_a_stream_that_gets_another_reader_loses_no_row_in_flight_to_it(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    exchange = "key_by and map"
+
+    def changed(numbers: DataStream, others: DataStream, run: str) -> DataStream:
+        numbers.key_by("key").map(Passed("reader")).uid("reader").sink_to(DiscardSink()).uid("end of reader")
+        return former(numbers, others, run)
+
+    former = EXCHANGES[exchange]
+    # From this seed on rows are on their way out of the task that gets the reader.
+    second = goes_on(exchange, 2, 3, seed + 8, lambda: monkeypatch.setitem(EXCHANGES, exchange, changed))
+    assert sorted(SEEN[second].counted) == [(key, ROWS // KEYS) for key in range(KEYS)], "no row is lost or doubled"

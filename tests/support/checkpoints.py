@@ -73,6 +73,8 @@ def operator_state(
     finished: Iterable[int] = (),
     coordinator: bytes | None = None,
     computes: str = "",
+    gates: tuple[int, ...] = (),
+    results: tuple[tuple[OperatorId, int], ...] = (),
 ) -> OperatorState:
     return OperatorState(
         operator_id=OperatorId(operator_id),
@@ -84,6 +86,8 @@ def operator_state(
         finished=frozenset(finished),
         coordinator=coordinator,
         computes=computes,
+        gates=gates,
+        results=results,
     )
 
 
@@ -193,6 +197,8 @@ def _random_operator(rng: random.Random, operator_id: str, path: str) -> Operato
         [index for index in range(parallelism) if rng.random() < 0.3],
         rng.choice([None, b"", rng.randbytes(20)]),
         rng.choice(["", "SUM(größe)"]),
+        rng.choice([(), (0, 0, 1)]),
+        rng.choice([(), ((OperatorId("größe"), 1), (OperatorId("map"), 0))]),
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from actors.protocol.checkpoint_handles import OperatorSubtaskState, SharedFile
+from actors.protocol.checkpoint_handles import OperatorSubtaskState, PartKind, SharedFile
 from flinkray.types.records import JobId, OperatorId
 
 
@@ -27,11 +27,20 @@ class OperatorState(Struct, frozen=True):
     """The state of the operator's coordinator; None: it has none."""
     computes: str = ""
     """What the operator computed, as text; "": it is not known."""
+    gates: tuple[int, ...] = ()
+    """Where its task has rows in flight, and it is the task's head: its input behind each gate, by gate index."""
+    results: tuple[tuple[OperatorId, int], ...] = ()
+    """Where its task has rows in flight, and it is the task's head: by result index the operator that reads the
+    result, and the input of that one."""
 
     @property
     def is_finished(self) -> bool:
         """Whether all subtasks had processed all their rows."""
         return len(self.finished) == self.parallelism
+
+    def has(self, *kinds: PartKind) -> bool:
+        """Whether any subtask has state of one of these kinds."""
+        return any(part.kind in kinds for each in self.subtasks.values() for part in each.parts)
 
 
 class CompletedCheckpoint(Struct, frozen=True):

@@ -6,6 +6,7 @@ import enum
 from collections.abc import Mapping, Set
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from actors.checkpoints.coordination.completed import CompletedCheckpoint, OperatorState
 from actors.protocol.checkpoint_handles import OperatorSubtaskState, PartKind, TaskSnapshot
@@ -195,7 +196,11 @@ class PendingCheckpoint(Struct):
         finished = self._finished()
         operators: dict[OperatorId, OperatorState] = {}
         for vertex in graph.job_vertices.values():
-            operators.update(self._operators_of(vertex, by_vertex, finished))
+            states = self._operators_of(vertex, by_vertex, finished)
+            head = vertex.job_vertex.head.operator_id  # which has all rows in flight of its task
+            if states[head].has(PartKind.IN_FLIGHT):
+                states[head] = _with_exchanges(states[head], vertex)
+            operators.update(states)
         return CompletedCheckpoint(
             graph.job_id,
             graph.name,
@@ -241,3 +246,15 @@ class PendingCheckpoint(Struct):
                 operator.computes,
             )
         return states
+
+
+def _with_exchanges(state: OperatorState, vertex: ExecutionJobVertex) -> OperatorState:
+    """The state of the head of a task, with whom the task reads from and feeds."""
+    gates = sorted(vertex.job_vertex.inputs, key=lambda edge: edge.gate_index)
+    results = [edge for result in vertex.results for edge in result.consumer_edges]
+    heads = {id: each.job_vertex.head.operator_id for id, each in vertex.graph.job_vertices.items()}
+    return replace(
+        state,
+        gates=tuple(edge.input_index for edge in gates),
+        results=tuple((heads[edge.target], edge.input_index) for edge in results),
+    )

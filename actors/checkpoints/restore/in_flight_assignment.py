@@ -65,10 +65,11 @@ def assign_in_flight(
 def _receivers(consumer: int, former: int, edge: JobEdge, matched: MatchedVertex) -> range:
     """The subtasks that get the rows which were on their way to a former subtask."""
     now, groups = matched.vertex.parallelism, matched.vertex.max_parallelism
-    if now == former:
+    has_same_groups = groups == _max_parallelism(matched)
+    if now == former and (has_same_groups or edge.downstream_mapper is not SubtaskStateMapper.RANGE):
         return range(consumer, consumer + 1)
     match edge.downstream_mapper:
-        case SubtaskStateMapper.RANGE if groups == _max_parallelism(matched):
+        case SubtaskStateMapper.RANGE if has_same_groups:
             owned = key_group_range(consumer, former, groups)
             first, last = (subtask_for_key_group(each, now, groups) for each in (owned[0], owned[-1]))
             return range(first, last + 1)
@@ -92,20 +93,54 @@ def _rows_by_gate(
         for operator_id, subtask, part in _parts(matched, "gate "):
             if operator_id != matched.vertex.job_vertex.head.operator_id:
                 raise _changed(checkpoint, matched)
-            gate_index = int(part.name.removeprefix("gate "))
-            rows[matched.vertex.id, gate_index].append(_OvertakenRows(part, subtask))
+            edge = _edge_of_gate(matched, int(part.name.removeprefix("gate ")))
+            if edge is None:
+                raise _changed(checkpoint, matched)
+            rows[matched.vertex.id, edge.gate_index].append(_OvertakenRows(part, subtask))
     for matched in vertices.values():
-        for _, subtask, part in _parts(matched, "result "):
+        for operator_id, subtask, part in _parts(matched, "result "):
             result_index, subpartition = map(int, part.name.removeprefix("result ").split("/"))
-            edge = _consuming_edge(checkpoint, matched, result_index)
+            edge = _edge_of_result(vertices, matched, matched.states[operator_id], result_index)
+            if edge is None:
+                raise _changed(checkpoint, matched)
             consumers = _parallelism(vertices[edge.target])
             consumer = _first_consumer(edge, subtask, _parallelism(matched), consumers) + subpartition
             rows[edge.target, edge.gate_index].append(_OvertakenRows(part, consumer))
-    for vertex_id, gate_index in rows:
-        matched = vertices[vertex_id]
-        if not any(edge.gate_index == gate_index for edge in matched.vertex.job_vertex.inputs):
-            raise _changed(checkpoint, matched)
     return rows
+
+
+def _edge_of_gate(matched: MatchedVertex, gate_index: int) -> JobEdge | None:
+    """What now brings rows of a former gate: into the same input, and by the gate of that index if there is one."""
+    edges = matched.vertex.job_vertex.inputs
+    if gates := matched.states[matched.vertex.job_vertex.head.operator_id].gates:
+        edges = tuple(edge for edge in edges if edge.input_index == gates[gate_index])
+        return min(edges, key=lambda edge: edge.gate_index != gate_index, default=None)
+    return next((edge for edge in edges if edge.gate_index == gate_index), None)
+
+
+def _edge_of_result(
+    vertices: Mapping[JobVertexId, MatchedVertex], producer: MatchedVertex, state: OperatorState, result_index: int
+) -> JobEdge | None:
+    """What now brings rows of a former result: into the same input of the same operator, and from the same task if that
+    still feeds it."""
+    if not state.results:  # an earlier version wrote none
+        results = producer.vertex.results
+        edges = results[result_index].consumer_edges if result_index < len(results) else ()
+        return edges[0] if edges else None
+    reader, input_index = state.results[result_index]
+    edges = [
+        edge
+        for consumer in vertices.values()
+        for edge in consumer.vertex.job_vertex.inputs
+        if edge.input_index == input_index and _former_head(consumer) == reader
+    ]
+    return min(edges, key=lambda edge: edge.source_vertex != producer.vertex.id, default=None)
+
+
+def _former_head(matched: MatchedVertex) -> OperatorId | None:
+    """The id that the head of a task had in the checkpoint; None: it was not there."""
+    state = matched.states.get(matched.vertex.job_vertex.head.operator_id)
+    return None if state is None else state.operator_id
 
 
 def _parts(matched: MatchedVertex, prefix: str) -> Iterator[tuple[OperatorId, int, StatePart]]:
@@ -127,14 +162,6 @@ def _max_parallelism(matched: MatchedVertex) -> int:
     """The vertex's max parallelism in the checkpoint; its present one if the checkpoint does not know the vertex."""
     states: Iterator[OperatorState] = iter(matched.states.values())
     return next((state.max_parallelism for state in states), matched.vertex.max_parallelism)
-
-
-def _consuming_edge(checkpoint: CompletedCheckpoint, producer: MatchedVertex, result_index: int) -> JobEdge:
-    results = producer.vertex.results
-    edges = results[result_index].consumer_edges if result_index < len(results) else []
-    if len(edges) != 1:
-        raise _changed(checkpoint, producer)
-    return edges[0]
 
 
 def _edge_of(matched: MatchedVertex, gate_index: int) -> JobEdge:

@@ -111,16 +111,12 @@ def _take_over_max_parallelism(vertex: ExecutionJobVertex, states: Iterable[Oper
         return
     for state in states:
         # Rows in flight were given out by key groups, too; without keyed state these may become others.
-        if _is_keyed(state) or (_has(state, PartKind.IN_FLIGHT) and vertex.parallelism <= state.max_parallelism):
+        if _is_keyed(state) or (state.has(PartKind.IN_FLIGHT) and vertex.parallelism <= state.max_parallelism):
             vertex.max_parallelism = state.max_parallelism
 
 
 def _is_keyed(state: OperatorState) -> bool:
-    return _has(state, PartKind.KEYED, PartKind.NATIVE)
-
-
-def _has(state: OperatorState, *kinds: PartKind) -> bool:
-    return any(part.kind in kinds for each in state.subtasks.values() for part in each.parts)
+    return state.has(PartKind.KEYED, PartKind.NATIVE)
 
 
 def _check_parallelism(what: str, vertex: ExecutionJobVertex, states: Mapping[OperatorId, OperatorState]) -> None:

@@ -219,6 +219,8 @@ class _Encoder:
             "finished": sorted(state.finished),
             "coordinator": None if state.coordinator is None else _to_text(state.coordinator),
             "subtasks": [[index, [self._part(part) for part in of.parts]] for index, of in state.subtasks.items()],
+            "gates": state.gates,
+            "results": state.results,
         }
 
     def _part(self, part: StatePart) -> Json:
@@ -283,7 +285,9 @@ class _Decoder:
             },
             finished=frozenset(map(_number, read["finished"])),
             coordinator=None if read["coordinator"] is None else _to_bytes(read["coordinator"]),
-            computes=_text(read.get("computes", "")),  # which earlier versions did not write
+            computes=_text(read.get("computes", "")),  # which earlier versions did not write, nor what follows
+            gates=tuple(map(_number, read.get("gates", ()))),
+            results=tuple((OperatorId(_text(id)), _number(index)) for id, index in read.get("results", ())),
         )
 
     def _part(self, read: Json) -> StatePart:

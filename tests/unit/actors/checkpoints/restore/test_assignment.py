@@ -321,8 +321,10 @@ def owns(partitioner: Partitioner, index: int, parallelism: int, row: Row) -> bo
     return partitioner.function(number, parallelism) == index
 
 
-def test_rows_in_flight_of_another_max_parallelism_come_to_all_who_may_own_them() -> None:
-    old, new = exchange(KeyGroupPartitioner(KEY), 1, 3, is_keyed=False), keyed_graph(2, max_parallelism=GROUPS // 2)
+@pytest.mark.parametrize("former", [2, 3])
+def test_rows_in_flight_of_another_max_parallelism_come_to_all_who_may_own_them(former: int) -> None:
+    old = exchange(KeyGroupPartitioner(KEY), 1, former, is_keyed=False)
+    new = keyed_graph(2, max_parallelism=GROUPS // 2)
     parts = {"map": {0: [in_flight("gate 0", (0, 0))]}}
     assignment = assign(completed(states_of(old, parts)), new)
     assert [[each.is_shared for each in own] for own in given(assignment, new, "map")] == [[True], [True]]
@@ -352,6 +354,57 @@ def test_rows_in_flight_on_an_exchange_that_is_gone_are_refused(operator: str, n
     parts = {operator: {0: [in_flight(name, (0, 0))]}}
     with pytest.raises(CheckpointError, match=r"checkpoint 1 has rows in flight from or to .*starts from a savepoint"):
         assign(completed(states_of(graph, parts)), graph)
+
+
+def two_readers(*names: str) -> ExecutionGraph:
+    """numbers, by key, into these operators, of which the compiler counts the results in this order."""
+    program = Program({"pipeline.max-parallelism": GROUPS, "parallelism.default": 2})
+    numbers = program.source("numbers", uid="numbers")
+    for name in names:
+        program.sink(program.map(program.key_by(numbers, "key"), name, uid=name))
+    return program.execution_graph()
+
+
+def test_rows_in_flight_go_to_the_operator_that_they_were_meant_for_whatever_its_place_among_the_readers() -> None:
+    old, new = two_readers("one", "two"), two_readers("new", "two", "one")
+    results = tuple((id_of(old, name), 0) for name in ("one", "two"))
+    parts = {0: [in_flight("result 0/0", "to one"), in_flight("result 1/1", "to two")]}
+    states = {state.operator_id: state for state in states_of(old, {"numbers": parts})}
+    numbers = id_of(old, "numbers")
+    checkpoint = completed({**states, numbers: replace(states[numbers], results=results)}.values())
+    assignment = assign(checkpoint, new)
+    found = {
+        name: [[content(each.part) for each in own] for own in given(assignment, new, name)]
+        for name in ("one", "two", "new")
+    }
+    assert found == {"one": [[("to one",)], []], "two": [[], [("to two",)]], "new": [[], []]}
+    with pytest.raises(CheckpointError, match=r"rows in flight from or to 'numbers' on an exchange that this program"):
+        assign(checkpoint, two_readers("two"))
+
+
+def united(*first: str) -> ExecutionGraph:
+    """These sources, united, and `other` into one operator."""
+    program = Program({"pipeline.max-parallelism": GROUPS})
+    one, other = (
+        program.union(*(program.source(name, uid=name) for name in first)),
+        program.source("other", uid="other"),
+    )
+    keyed = (program.key_by(each, "key") for each in (one, other))
+    program.sink(program.co_map(*keyed, "map", uid="map", keys=(KEY, KEY)))
+    return program.execution_graph()
+
+
+def test_rows_in_flight_stay_rows_of_their_input_where_streams_are_united_before_it() -> None:
+    old, new = united("a"), united("a", "b")
+    parts = {0: [in_flight("gate 0", "of a"), in_flight("gate 1", "of other")]}
+    states = [replace(state, gates=(0, 1)) for state in states_of(old, {"map": parts})]
+    ((first, second),) = given(assign(completed(states), new), new, "map")
+    inputs = {edge.gate_index: edge.input_index for edge in vertex_of(new, "map").job_vertex.inputs}
+    assert inputs == {0: 0, 1: 0, 2: 1}
+    assert [(content(each.part), each.part.name) for each in (first, second)] == [
+        (("of a",), "gate 0"),
+        (("of other",), "gate 2"),
+    ]
 
 
 # -- matching ----------------------------------------------------------------------------------------------------
