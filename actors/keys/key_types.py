@@ -72,7 +72,7 @@ class KeyTypes:
     def add_to(self, snapshot: OperatorSnapshot) -> None:
         """Adds the types to a snapshot that has keys, as a part of their own."""
         if self._types is not None:
-            snapshot.add_list(_PART, [self.written()], ListMode.UNION)
+            snapshot.add_list(_PART, [self.written()], ListMode.GATHERED)
 
     def restore(self, restored: RestoredState) -> None:
         """Takes over the types that `add_to` put into a snapshot; one of an earlier version has none."""

@@ -61,7 +61,10 @@ class PartKind(enum.Enum):
     SPLIT = "split"
     """A list of items that the subtasks share out."""
     UNION = "union"
-    """A list of items; every subtask gets those of all."""
+    """A list of items; every subtask gets those of all, and none may be missing."""
+    GATHERED = "gathered"
+    """A list of items; every subtask gets those of all that have not finished: of what these had come to, or had seen,
+    nobody needs to know any more."""
     BROADCAST = "broadcast"
     """A list of items, the same at every subtask: each gets one copy."""
     NATIVE = "native"

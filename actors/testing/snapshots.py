@@ -79,7 +79,8 @@ class MemoryRestoredState:
         broadcast = self._parts(name, PartKind.BROADCAST)
         if broadcast:
             return read_list(inline_data(broadcast[self.subtask_index % len(broadcast)]))
-        return [item for part in self._parts(name, PartKind.UNION) for item in read_list(inline_data(part))]
+        of_all = self._parts(name, PartKind.UNION, PartKind.GATHERED)
+        return [item for part in of_all for item in read_list(inline_data(part))]
 
     def native(self, name: str) -> Iterator[NativeState]:
         for written in self.former:
@@ -87,9 +88,9 @@ class MemoryRestoredState:
                 if part.name == name and part.kind is PartKind.NATIVE and _overlap(part, self.owned):
                     yield _MemoryNativeState(part, self.fetched)
 
-    def _parts(self, name: str, kind: PartKind) -> list[StatePart]:
+    def _parts(self, name: str, *kinds: PartKind) -> list[StatePart]:
         named = [part for written in self.former for part in written.parts if part.name == name]
-        return [part for part in named if part.kind is kind]
+        return [part for part in named if part.kind in kinds]
 
 
 @dataclass

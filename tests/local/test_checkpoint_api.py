@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import threading
 from collections.abc import Iterator
@@ -21,9 +22,12 @@ from flinkray import (
     CheckpointError,
     CheckpointingMode,
     CheckpointKind,
+    CheckpointOverview,
     CheckpointStatus,
     CollectSink,
+    Count,
     DataGenSource,
+    DiscardSink,
     EmbeddedRocksDBStateBackend,
     FileSink,
     HashMapStateBackend,
@@ -38,6 +42,7 @@ from flinkray import (
     Row,
     SequenceField,
     Sink,
+    SourceContext,
     StateBackend,
     StreamExecutionEnvironment,
     TumblingEventTimeWindows,
@@ -326,6 +331,39 @@ def test_a_restarted_job_gives_each_row_once(tmp_path: Path) -> None:
     client.close()
     assert (tmp_path / "failed").exists()
     assert overview.counts.completed >= 1
+
+
+may_end = threading.Event()
+
+
+def uneven_numbers(context: SourceContext) -> Iterator[Row]:
+    """A few in one subtask, and in the other ones those until they may end."""
+    for number in itertools.count() if context.subtask_index else range(3):
+        if may_end.wait(0.001):
+            return
+        yield Row(key=number % KEYS, time=number)
+
+
+def test_checkpoints_go_on_where_a_subtask_of_a_source_has_finished() -> None:
+    """Those of operators that know how far event time is, too."""
+    may_end.clear()
+    env = local().set_parallelism(2)
+    env.enable_checkpointing("20 ms")
+    strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner("time")
+    timed = env.add_source(uneven_numbers).set_parallelism(2).assign_timestamps_and_watermarks(strategy)
+    timed.key_by("key").window(TumblingEventTimeWindows.of(10)).aggregate(rows=Count()).sink_to(DiscardSink())
+    client = env.execute_async()
+
+    def has_gone_on(overview: CheckpointOverview) -> bool:
+        fewest = min((each.subtasks for each in overview.history), default=4)
+        completed = (each for each in overview.history if each.status is CheckpointStatus.COMPLETED)
+        return fewest < 4 and any(each.subtasks == fewest for each in completed)
+
+    try:
+        eventually(client.checkpoints, has_gone_on)
+    finally:
+        may_end.set()
+    client.result(30)
 
 
 def test_without_a_restart_strategy_the_first_failure_ends_the_job(tmp_path: Path) -> None:

@@ -86,7 +86,7 @@ def distribute(state: OperatorState, parallelism: int, max_parallelism: int) -> 
                 for share, groups in zip(shares, owned, strict=True):
                     if _intersects(part, groups):
                         share.append(RestoredPart(part))
-            elif part.kind is PartKind.UNION:
+            elif part.kind in (PartKind.UNION, PartKind.GATHERED):
                 for share in shares:
                     share.append(RestoredPart(part))
             elif part.kind is PartKind.BROADCAST:

@@ -72,7 +72,7 @@ class RestoredOperatorState:
                 yield from read_keyed_table(stream, self._owned)
 
     def items(self, name: str) -> list[Any]:
-        lists = self._named(name, PartKind.SPLIT, PartKind.UNION, PartKind.BROADCAST)
+        lists = self._named(name, PartKind.SPLIT, PartKind.UNION, PartKind.GATHERED, PartKind.BROADCAST)
         return [item for each in lists for item in read_list(self._reader.read(each.part), each.first, each.end)]
 
     def native(self, name: str) -> Iterator[RestoredNativeState]:

@@ -188,7 +188,7 @@ class UnionJoinOperator(UnionWindowOperator):
     def snapshot_state(self, checkpoint_id: int, options: CheckpointOptions) -> OperatorSnapshot | None:
         snapshot = super().snapshot_state(checkpoint_id, options)
         assert snapshot is not None
-        snapshot.add_list(_TYPES, [tuple(self._types)], ListMode.UNION)
+        snapshot.add_list(_TYPES, [tuple(self._types)], ListMode.GATHERED)
         return snapshot
 
     def initialize_state(self, restored: RestoredState | None) -> None:

@@ -382,7 +382,7 @@ class TimestampsAndWatermarksOperator(Operator):
 
     def snapshot_state(self, checkpoint_id: int, options: CheckpointOptions) -> OperatorSnapshot | None:
         snapshot = OperatorSnapshot()
-        snapshot.add_list(_STATE, [(self.context.subtask_index, self._tracker.snapshot())], ListMode.UNION)
+        snapshot.add_list(_STATE, [(self.context.subtask_index, self._tracker.snapshot())], ListMode.GATHERED)
         return snapshot
 
     def process_batch(self, batch: Batch, input_index: int = 0) -> None:

@@ -58,6 +58,7 @@ class ListMode(enum.Enum):
 
     SPLIT = PartKind.SPLIT
     UNION = PartKind.UNION
+    GATHERED = PartKind.GATHERED
     BROADCAST = PartKind.BROADCAST
 
 

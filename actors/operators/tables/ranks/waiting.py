@@ -77,7 +77,7 @@ class WaitingOperator(TableOperator[Factory]):
         snapshot = super().snapshot_state(checkpoint_id, options)
         if self._watermark > MIN_TIMESTAMP:
             snapshot = snapshot or OperatorSnapshot()
-            snapshot.add_list(_WATERMARK, [self._watermark], ListMode.UNION)
+            snapshot.add_list(_WATERMARK, [self._watermark], ListMode.GATHERED)
         return snapshot
 
     def initialize_state(self, restored: RestoredState | None) -> None:

@@ -199,7 +199,7 @@ class TimedOperator(Operator):
         are, and the types of keys that are pickled."""
         snapshot = OperatorSnapshot()
         subtask = (self.context.subtask_index, self._watermark, next_position, self._state_windows, key_types)
-        snapshot.add_list(_SUBTASK, [subtask], ListMode.UNION)
+        snapshot.add_list(_SUBTASK, [subtask], ListMode.GATHERED)
         return snapshot
 
     def _restore_subtask(self, restored: RestoredState) -> int:

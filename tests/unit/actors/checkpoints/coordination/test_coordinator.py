@@ -540,6 +540,15 @@ def test_union_state_of_a_vertex_that_has_partly_finished_cannot_be_used() -> No
     assert entry.failure == ("union state of subtasks that have finished would be missing: operator 'Source: numbers'")
 
 
+def test_what_subtasks_had_come_to_is_not_missed_where_some_have_finished() -> None:
+    job = Job()
+    job.move("Source 0", "FINISHED")
+    job.advance(1_000)
+    job.acknowledge(1, "Source 1", kind=PartKind.GATHERED)
+    job.acknowledge(1, *ALL[2:])
+    assert job.being_stored().checkpoint_id == 1
+
+
 # -- checkpoints that somebody asks for --------------------------------------------------------------------------
 
 
