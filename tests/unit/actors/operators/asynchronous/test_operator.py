@@ -390,6 +390,27 @@ def test_timeouts_end_what_would_never_come_while_the_input_ends() -> None:
         assert held.rows == ["late 1"]
 
 
+def test_retries_keep_their_number_and_their_delays_when_the_input_has_ended() -> None:
+    """As in PyFlink. Flink's operator in Java makes those that wait at once, and none after them."""
+    retry = AsyncRetryStrategy.fixed_delay(2, 100, None, lambda _: True)
+    with HeldOperator(retry=retry) as held:
+        held.push(1)
+        held.fail(1, OSError())  # it waits for its first retry, and then for its second
+        made = []
+
+        def go_on() -> None:
+            for milliseconds in (99, 1, 99, 1):
+                held.harness.advance(milliseconds)
+                made.append(len(held.calls.made))
+                if made == [1, 2]:
+                    held.fail(1, OSError())
+            held.calls.give(1, "found")
+
+        held.context.mails.append(go_on)
+        held.harness.end()
+        assert (made, held.rows) == ([1, 2, 2, 3], ["found"])
+
+
 def test_what_comes_after_the_end_is_dropped() -> None:
     held = HeldOperator()
     held.push(1)
