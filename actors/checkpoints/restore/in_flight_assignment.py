@@ -179,8 +179,8 @@ def _first_consumer(edge: JobEdge, producer: int, producers: int, consumers: int
 def _changed(checkpoint: CompletedCheckpoint, matched: MatchedVertex) -> CheckpointError:
     return CheckpointError(
         f"checkpoint {checkpoint.directory or checkpoint.checkpoint_id} has rows in flight from or to "
-        f"{matched.vertex.name!r} on an exchange that this program does not have: a program that was changed starts "
-        "from a savepoint, which has no rows in flight"
+        f"{matched.vertex.name!r} on an exchange that this program does not have: a program that was changed, or whose "
+        "operators share a task at another parallelism, starts from a savepoint, which has no rows in flight"
     )
 
 
