@@ -41,16 +41,16 @@ class CsvFormat(MessageFormat):
 
     Args:
         schema: the columns: a pa.Schema, dataclass, NamedTuple, TypedDict or dict of name -> type; of nested types
-            lists alone, of values that are not nested.
+            lists and structs alone, of values that are not nested.
         delimiter: between two values; one ASCII character.
         quote: around values that hold a delimiter or a quote, which is doubled within; None: nothing is quoted.
         escape: before a character that stands for itself; None: there is none.
         null_text: what is read as null, where it is not quoted, and null is written as.
-        element_delimiter: between two elements of a list.
+        element_delimiter: between two elements of a list, or fields of a struct.
         rounds: whether values with more digits than the type of their column are read: decimals are rounded, and null
             where they are too large, and times are cut to their unit.
         bad_values: what becomes of a value that is not of its type: "fail": the message cannot be read; "null": the
-            value is null, as are those that a line of too few lacks.
+            value is null, as are those that a line, or a struct, of too few lacks.
     """
 
     # Of the class, too: formats that were stored before there was any of this are without it.
@@ -71,8 +71,7 @@ class CsvFormat(MessageFormat):
     ) -> None:
         self._schema: pa.Schema = record_type(schema).schema
         for column in self._schema:
-            element = column.type.value_type if is_list(column.type) else column.type
-            if pa.types.is_nested(element):
+            if any(map(pa.types.is_nested, _inner_types(column.type))):
                 raise ValueError(f"CSV has no values of {column.type}, as column {column.name!r} is; use JsonFormat")
         for name, given in (("delimiter", delimiter), ("quote", quote), ("escape", escape)):
             if given is not None and (len(given) != 1 or not given.isascii() or given in "\r\n\0"):
@@ -168,13 +167,20 @@ class CsvFormat(MessageFormat):
         except pa.ArrowInvalid as error:
             raise ValueError(str(error)) from error
         for place, field in enumerate(self._schema):
-            column = table.column(place).chunk(0)
-            parts = self._split(column, field.type.value_type) if is_list(field.type) else column
-            try:
-                table = table.set_column(place, field, retyped(parts, field.type, self._each_value))
-            except ValueError as error:
-                raise ValueError(f"column {field.name!r}: {error}") from error
+            table = table.set_column(
+                place, field, self._restored(table.column(place).chunk(0), field, self._each_value)
+            )
         return table
+
+    def _restored(
+        self, texts: pa.Array, field: pa.Field, of_text: Callable[[pa.Array, pa.DataType], pa.Array]
+    ) -> pa.Array:
+        """A column of its texts, of which `of_text` makes values that have no parts."""
+        try:
+            parts = self._parts(texts, field.type) if _has_parts(field.type) else texts
+            return retyped(parts, field.type, of_text)
+        except ValueError as error:
+            raise ValueError(f"column {field.name!r}: {error}") from error
 
     def _each_value(self, texts: pa.Array, kind: pa.DataType) -> pa.Array:
         """Texts of values in their type, where they are brought into it, or null, as the format says. Of most columns
@@ -201,14 +207,36 @@ class CsvFormat(MessageFormat):
             return pa.nulls(1, kind)
 
     def _with_restored(self, table: pa.Table) -> pa.Table:
-        """The table with lists for the texts of their elements, and bytes for those in Base64."""
+        """The table with lists and structs for the texts of their parts, and bytes for those in Base64."""
         for place, field in enumerate(self._schema):
-            if is_list(field.type):
-                parts = self._split(table.column(place).chunk(0), field.type.value_type)
-                table = table.set_column(place, field, retyped(parts, field.type, _of_text))
-            elif is_bytes(field.type):
-                table = table.set_column(place, field, _of_text(table.column(place).chunk(0), field.type))
+            if _read_type(field.type) != field.type:
+                table = table.set_column(place, field, self._restored(table.column(place).chunk(0), field, _of_text))
         return table
+
+    def _parts(self, texts: pa.Array, kind: pa.DataType) -> pa.Array:
+        """Lists or structs of the texts of their parts.
+
+        Raises:
+            ValueError: one has too few for a struct, and what it lacks is not to be null.
+        """
+        return self._split(texts, kind.value_type) if is_list(kind) else self._fields(texts, kind)
+
+    def _fields(self, texts: pa.Array, kind: pa.StructType) -> pa.Array:
+        """Structs of the texts of their fields, null where a field is. As in Flink, an empty text is null, and what is
+        left over is not read."""
+        texts = pc.if_else(pc.equal(texts, ""), None, texts)
+        parts = pc.split_pattern(texts, self._element_delimiter)
+        counts = lengths(parts).to_numpy()
+        is_short = (counts < kind.num_fields) & np.asarray(texts.is_valid())
+        if is_short.any() and self._bad_values == "fail":
+            raise ValueError(f"{kind.num_fields} fields are declared, and not in {texts.filter(is_short)[0].as_py()!r}")
+        starts, elements = np.cumsum(counts) - counts, parts.flatten()
+        fields = []
+        for place, field in enumerate(kind):
+            found = elements.take(pa.array(starts + place, pa.int64(), mask=counts <= place))
+            nulls = pa.array(sorted(self._null_elements(field.type)), pa.string())
+            fields.append(pc.if_else(pc.is_in(found, nulls), None, found))
+        return pa.StructArray.from_arrays(fields, [field.name for field in kind], mask=texts.is_null())
 
     def _split(self, texts: pa.Array, kind: pa.DataType) -> pa.Array:
         """The texts of elements of a kind, null where an element is."""
@@ -325,17 +353,23 @@ class CsvFormat(MessageFormat):
         return pc.binary_join_element_wise(*texts, self._delimiter).cast(pa.large_binary())
 
     def _joined(self, name: str, column: pa.Array) -> pa.Array:
-        """The elements of each list one after the other."""
-        parts = retyped(column, pa.list_(pa.string()), _as_text)
-        elements = parts.flatten()
-        inside = pc.fill_null(pc.match_substring(elements, self._element_delimiter), False)
-        if pc.any(inside).as_py():
-            value = elements.filter(inside)[0].as_py()
-            raise ValueError(f"column {name!r}: {value!r} has {self._element_delimiter!r} in it, which ends an element")
-        filled = _with_elements(parts, elements.fill_null(self._null_text)) if elements.null_count else parts
-        joined = pc.binary_join(filled, self._element_delimiter)
-        read = self._split(joined, column.type.value_type)
-        if not (lengths(read).equals(lengths(parts)) and read.flatten().equals(elements)):
+        """The parts of each list or struct one after the other."""
+        parts = retyped(column, _of_texts(column.type), _as_text)
+        is_struct = pa.types.is_struct(column.type)
+        for elements in parts.flatten() if is_struct else [parts.flatten()]:
+            inside = pc.fill_null(pc.match_substring(elements, self._element_delimiter), False)
+            if pc.any(inside).as_py():
+                value = elements.filter(inside)[0].as_py()
+                delimiter = self._element_delimiter
+                raise ValueError(f"column {name!r}: {value!r} has {delimiter!r} in it, which ends an element")
+        if is_struct:
+            fields = [pc.fill_null(elements, self._null_text) for elements in parts.flatten()]
+            joined = pc.if_else(parts.is_valid(), pc.binary_join_element_wise(*fields, self._element_delimiter), None)
+        else:
+            filled = _with_elements(parts, elements.fill_null(self._null_text)) if elements.null_count else parts
+            joined = pc.binary_join(filled, self._element_delimiter)
+        read = self._parts(joined, column.type)
+        if not read.equals(parts):
             given, found = next(
                 both for both in zip(parts.to_pylist(), read.to_pylist(), strict=True) if both[0] != both[1]
             )
@@ -345,7 +379,7 @@ class CsvFormat(MessageFormat):
         return joined
 
     def _texts(self, name: str, column: pa.Array) -> pa.Array:
-        texts = self._joined(name, column) if is_list(column.type) else _as_text(column)
+        texts = self._joined(name, column) if _has_parts(column.type) else _as_text(column)
         special = [self._delimiter, "\r", "\n", *filter(None, (self._quote, self._escape))]
         needs = pc.match_substring_regex(texts, "[" + "".join(map(re.escape, special)) + "]")
         needs = pc.or_(needs, pc.equal(texts, self._null_text))
@@ -372,8 +406,24 @@ def _with_elements(lists: pa.Array, elements: pa.Array) -> pa.Array:
     return pa.ListArray.from_arrays(offsets(lengths(lists)).cast(pa.int32()), elements, mask=lists.is_null())
 
 
+def _has_parts(kind: pa.DataType) -> bool:
+    return is_list(kind) or pa.types.is_struct(kind)
+
+
+def _inner_types(kind: pa.DataType) -> list[pa.DataType]:
+    """The types of its parts; itself where it has none."""
+    if pa.types.is_struct(kind):
+        return [field.type for field in kind]
+    return [kind.value_type if is_list(kind) else kind]
+
+
+def _of_texts(kind: pa.DataType) -> pa.DataType:
+    """Lists or structs of the same shape, of texts."""
+    return pa.list_(pa.string()) if is_list(kind) else pa.struct([(field.name, pa.string()) for field in kind])
+
+
 def _read_type(kind: pa.DataType) -> pa.DataType:
-    return pa.string() if is_list(kind) or is_bytes(kind) else kind
+    return pa.string() if _has_parts(kind) or is_bytes(kind) else kind
 
 
 def _as_text(values: pa.Array, _kind: pa.DataType | None = None) -> pa.Array:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 import json
 from collections.abc import Iterator
 from typing import Any, Literal
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from flinkray.connectors.formats.json_lines import from_json_lines, json_objects
-from flinkray.connectors.formats.json_values import in_type, json_object, json_text
+from flinkray.connectors.formats.json_values import array_elements, in_type, json_object, json_text
 from flinkray.connectors.formats.message_format import (
     MessageFormat,
     check_bad_values,
@@ -24,17 +27,18 @@ from flinkray.connectors.formats.message_format import (
 from flinkray.connectors.formats.nested_columns import entries, is_list
 from flinkray.errors import InvalidProgramError
 from flinkray.functions.type_hints import record_type
-from flinkray.types.nested import with_items
+from flinkray.types.nested import contains, with_items
 from flinkray.types.records import RecordType
 
 TIMESTAMP_FORMATS = ("ISO-8601", "SQL")
 _WITHOUT_BREAKS_IN_TEXT = r'(?s)^(?:[^"]|"(?:[^"\\\r\n]|\\.)*")*$'
 _OBJECT = r"(?s)^\s*\{.*\}\s*$"
+_ARRAY = r"^\s*\["
 
 
 class JsonFormat(MessageFormat):
     """Each message is a JSON object in UTF-8: a column for each of its names that the schema has; others are ignored,
-    and those that it lacks are null.
+    and those that it lacks are null. An array of objects gives a row for each of them; null is none.
 
     Times are ISO 8601 text, durations seconds, bytes Base64, and maps objects.
 
@@ -46,8 +50,10 @@ class JsonFormat(MessageFormat):
         ignore_null_fields: whether what is null is left out of objects that are written.
         fail_on_missing_field: whether a message that lacks one of the columns, or of the fields in them, cannot be
             read.
-        rounds: whether values with more digits than the type of their column are read: decimals are rounded, and null
-            where they are too large, times are cut to their unit, and numbers to whole ones where such are wanted.
+        rounds: whether values are read as Flink's tables read them, with more digits than the type of their column:
+            decimals are rounded, and null where they are too large, times are cut to their unit, and numbers to whole
+            ones where such are wanted; and whether timestamps have a zone in text just where they have one in their
+            type, while else both are taken for UTC.
         bad_values: what becomes of a value that is not of its type, where its message is an object: "fail": the
             message cannot be read; "null": the value is null, an element or a field in another value as well.
     """
@@ -95,6 +101,20 @@ class JsonFormat(MessageFormat):
             return self._decode(messages)
         return in_halves(messages, self._decode, self._decode_readable)
 
+    def decode_several(self, messages: pa.Array) -> tuple[pa.RecordBatch, npt.NDArray[np.int64] | None]:
+        if pc.all(pc.starts_with(messages, "{")).as_py():
+            return self.decode(messages), None
+        arrays = np.flatnonzero(np.asarray(pc.match_substring_regex(messages, _ARRAY)))
+        if not len(arrays):
+            return self.decode(messages), None
+        objects = [[message] for message in messages.to_pylist()]
+        for place in arrays:
+            objects[place] = array_elements(objects[place][0], of_objects=self._bad_values == "null")
+        rows = np.repeat(np.arange(len(messages)), [len(each) for each in objects])
+        if not len(rows):
+            return pa.RecordBatch.from_pylist([], schema=self.record_type.schema), rows
+        return self.decode(pa.array(itertools.chain(*objects), pa.large_binary())), rows
+
     def _decode(self, messages: pa.Array) -> pa.RecordBatch:
         # What begins with a brace and ends with one is an object or several: so rows can be too many, never too few,
         # and as many as messages only where each message is one.
@@ -108,7 +128,7 @@ class JsonFormat(MessageFormat):
         data = from_json_lines(text, self.record_type.schema, self._rounds)
         if data.num_rows != len(messages):
             raise ValueError(f"more than one JSON object in a message, such as {shown(messages[0].as_py())}")
-        if self._fail_on_missing_field:
+        if self._fail_on_missing_field and not _has_all_fields(text, data):
             _refuse_missing(messages, data)
         return data
 
@@ -154,6 +174,36 @@ def _as_text(kind: pa.DataType) -> pa.DataType:
     return pa.string() if pa.types.is_timestamp(kind) else with_items(kind, _as_text)
 
 
+def _has_all_fields(lines: bytes, data: pa.RecordBatch) -> bool:
+    """Whether all objects are known to have a value for each column and each field in it, read as these rows."""
+    if not any(_with_null(column).any() for column in data.columns):
+        return True
+    try:
+        _reader(data.schema).decode_lines(lines)
+    except (msgspec.MsgspecError, RecursionError):  # also of what is read nevertheless, such as NaN
+        return False
+    return True
+
+
+@functools.lru_cache(maxsize=16)
+def _reader(schema: pa.Schema) -> msgspec.json.Decoder[Any]:
+    """Reads objects, and refuses those that lack a field of the schema."""
+    return msgspec.json.Decoder(_with_required_fields(pa.struct(list(schema))))
+
+
+def _with_required_fields(kind: pa.DataType) -> Any:
+    """A type of whose JSON only the objects are looked at, which have to have all fields."""
+    if not contains(kind, pa.types.is_struct):
+        return msgspec.Raw
+    if pa.types.is_struct(kind):
+        names = {f"field_{place}": field.name for place, field in enumerate(kind)}
+        fields = [(name, _with_required_fields(field.type)) for name, field in zip(names, kind, strict=True)]
+        return msgspec.defstruct("Fields", fields, rename=names, gc=False) | None
+    if pa.types.is_map(kind):
+        return dict[str, _with_required_fields(kind.item_type)] | None  # type: ignore[misc]
+    return list[_with_required_fields(kind.value_type)] | None  # type: ignore[misc]
+
+
 def _refuse_missing(messages: pa.Array, data: pa.RecordBatch) -> None:
     """Refuses messages that have no value for a column, or a field in it, which is read as the null that others
     have."""
@@ -161,7 +211,10 @@ def _refuse_missing(messages: pa.Array, data: pa.RecordBatch) -> None:
     for column in data.columns:
         has_null |= _with_null(column)
     for row in np.flatnonzero(has_null):
-        found = json.loads(messages[row].as_py(), strict=False)
+        try:
+            found = json.loads(messages[row].as_py(), strict=False)
+        except RecursionError as error:
+            raise ValueError(f"an object that is nested too deeply: {shown(messages[row].as_py())}") from error
         missing = next(_missing(found, pa.struct(list(data.schema))), None)
         if missing is not None:
             raise ValueError(f"there is no {missing!r} in {shown(messages[row].as_py())}")

@@ -163,28 +163,31 @@ def from_json_lines(lines: bytes, schema: pa.Schema, rounds: bool = False) -> pa
 
     Args:
         rounds: whether values with more digits than the type of their column are read, too: decimals rounded, and null
-            where they are too large, times and numbers cut.
+            where they are too large, times and numbers cut. As in Flink's tables, a timestamp without a zone is no
+            text with one then, nor the other way round; else both are taken for UTC.
     Raises:
         ValueError: a line is no JSON object, or a value is not one of the type of its column.
     """
     try:
-        return _from_lines(lines, schema)
+        return _from_lines(lines, schema, rounds)
     except MissingColumnError:
         raise
     except ValueError:
         converted = converted_lines(lines, schema, rounds)
         if converted is None:
             raise
-        return _from_lines(converted, schema)
+        return _from_lines(converted, schema, rounds)
 
 
-def _from_lines(lines: bytes, schema: pa.Schema) -> pa.RecordBatch:
+def _from_lines(lines: bytes, schema: pa.Schema, checks_zones: bool) -> pa.RecordBatch:
     mapped = pa.schema([field for field in schema if contains(field.type, types.is_map)])
     if not len(mapped):
-        batch = _read(lines, schema)
+        batch = _read(lines, schema, checks_zones)
     else:
         plain = pa.schema([field for field in schema if not contains(field.type, types.is_map)])
-        parts = [_read(_with_entries(lines, mapped), mapped), *([_read(lines, plain)] if len(plain) else [])]
+        parts = [_read(_with_entries(lines, mapped), mapped, checks_zones)]
+        if len(plain):
+            parts.append(_read(lines, plain, checks_zones))
         columns = {name: part.column(name) for part in parts for name in part.schema.names}
         batch = pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
     batch.validate(full=True)  # Arrow's reader takes any bytes for text
@@ -218,9 +221,13 @@ def _one_block(lines: bytes) -> pa_json.ReadOptions:
     return pa_json.ReadOptions(use_threads=False, block_size=max(len(lines) + 1, 1024))
 
 
-def _read(lines: bytes, schema: pa.Schema) -> pa.RecordBatch:
-    # Arrow's error for a null that may not be there does not name the column, nor does it see them all.
-    written = pa.schema([(field.name, written_type(field.type)) for field in schema])
+def _read(lines: bytes, schema: pa.Schema, checks_zones: bool) -> pa.RecordBatch:
+    # Arrow's error for a null that may not be there does not name the column, nor does it see them all. Its reader
+    # takes any timestamp for UTC; its cast of text does not.
+    types_read = [written_type(field.type) for field in schema]
+    if checks_zones:
+        types_read = [_text_for_time(kind) for kind in types_read]
+    written = pa.schema(list(zip(schema.names, types_read, strict=True)))
     options = pa_json.ParseOptions(explicit_schema=written, unexpected_field_behavior="ignore")
     table = pa_json.read_json(io.BytesIO(lines), read_options=_one_block(lines), parse_options=options)
     batch = next(iter(table.combine_chunks().to_batches()), pa.RecordBatch.from_pylist([], schema=written))

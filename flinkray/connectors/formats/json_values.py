@@ -9,6 +9,7 @@ from decimal import ROUND_HALF_UP, Context, Decimal
 from functools import partial
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 from pyarrow import types
 
@@ -61,6 +62,26 @@ def json_object(line: bytes) -> dict[str, Any]:
     if not isinstance(row, dict):
         raise ValueError("no object")
     return row
+
+
+def array_elements(message: bytes, of_objects: bool) -> list[bytes]:
+    """The elements of an array, as they are written; null is none.
+
+    Args:
+        of_objects: whether those that are no objects are left out.
+
+    Raises:
+        ValueError: the message is no array.
+    """
+    try:
+        try:
+            elements = [bytes(each) for each in msgspec.json.decode(message, type=list[msgspec.Raw])]
+        except msgspec.DecodeError:  # also of what is read nevertheless: control characters in text, NaN
+            found = json.loads(message, parse_float=NumberText, object_pairs_hook=_unique, strict=False)
+            elements = [json_text(each).encode() for each in found]
+    except RecursionError as error:
+        raise ValueError("an array is nested too deeply") from error
+    return [each for each in elements if (each.startswith(b"{") if of_objects else each != b"null")]
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

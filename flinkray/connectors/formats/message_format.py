@@ -48,6 +48,14 @@ class MessageFormat(ABC):
             ValueError: one of them cannot be read; which one need not be said.
         """
 
+    def decode_several(self, messages: pa.Array) -> tuple[pa.RecordBatch, npt.NDArray[np.int64] | None]:
+        """The rows of all messages, of which each may give several or none; takes and raises what `decode` does.
+
+        Returns:
+            The rows, and for each the index of its message; None: each message gives one.
+        """
+        return self.decode(messages), None
+
     @abstractmethod
     def encode(self, data: pa.RecordBatch) -> pa.Array:
         """A message for each row, in order: large_binary, no nulls.
@@ -130,13 +138,19 @@ class Decoded(Struct, frozen=True):
     """What each row does in a changelog, as `Changes` has it; None: the format has no kinds."""
 
 
-def decode_rows(message_format: MessageFormat, messages: pa.Array) -> Decoded:
+def decode_rows(message_format: MessageFormat, messages: pa.Array, one_each: bool = False) -> Decoded:
     """The rows of messages that can all be read, with their kinds if the format has such. Takes and raises what
-    `MessageFormat.decode` does."""
+    `MessageFormat.decode` does.
+
+    Args:
+        one_each: whether a message that gives several rows, or none, is one that cannot be read.
+    """
+    if one_each:
+        return Decoded(message_format.decode(messages), None)
     if isinstance(message_format, ChangelogFormat):
         changes = message_format.decode_changes(messages)
         return Decoded(changes.data, changes.messages, kinds=changes.kinds)
-    return Decoded(message_format.decode(messages), None)
+    return Decoded(*message_format.decode_several(messages))
 
 
 def first_refused(messages: Sequence[M], decode: Callable[[Sequence[M]], object]) -> tuple[M, str]:
@@ -187,10 +201,13 @@ def in_halves(
     return pa.concat_batches(parts)
 
 
-def decode_each(message_format: MessageFormat, messages: pa.Array) -> Decoded:
+def decode_each(message_format: MessageFormat, messages: pa.Array, one_each: bool = False) -> Decoded:
     """Decodes the messages that can be; a null, which is no message, gives no row and is no failure.
 
     Where a batch is refused its halves are tried, so that a few bad messages among many cost a few batches more.
+
+    Args:
+        one_each: as in `decode_rows`.
     """
     messages = messages.cast(pa.large_binary())
     present: npt.NDArray[np.int64] | None = None
@@ -199,14 +216,14 @@ def decode_each(message_format: MessageFormat, messages: pa.Array) -> Decoded:
         messages = messages.drop_null()
     parts: list[Decoded] = []
     failures: list[Undecodable] = []
-    _decode(message_format, messages, 0, parts, failures)
+    _decode(message_format, messages, 0, parts, failures, one_each)
     data = _joined(message_format, [part.data for part in parts])
     kinds: pa.Array | None = None
+    rows = np.concatenate([part.rows for part in parts if part.rows is not None] or [np.empty(0, np.int64)])
     if message_format.is_changelog:
         kinds = pa.concat_arrays([part.kinds for part in parts]) if parts else inserts(0)
-    elif not failures:
+    elif not failures and np.array_equal(rows, np.arange(len(messages))):
         return Decoded(data, present)
-    rows = np.concatenate([part.rows for part in parts if part.rows is not None] or [np.empty(0, np.int64)])
     if present is not None:
         rows = present[rows]
         failures = [Undecodable(int(present[each.index]), each.reason) for each in failures]
@@ -214,12 +231,17 @@ def decode_each(message_format: MessageFormat, messages: pa.Array) -> Decoded:
 
 
 def _decode(
-    message_format: MessageFormat, messages: pa.Array, first: int, parts: list[Decoded], failures: list[Undecodable]
+    message_format: MessageFormat,
+    messages: pa.Array,
+    first: int,
+    parts: list[Decoded],
+    failures: list[Undecodable],
+    one_each: bool,
 ) -> None:
     if not len(messages):
         return
     try:
-        decoded = decode_rows(message_format, messages)
+        decoded = decode_rows(message_format, messages, one_each)
         rows = np.arange(len(messages)) if decoded.rows is None else decoded.rows
         parts.append(Decoded(decoded.data, first + rows, kinds=decoded.kinds))
     except ValueError as error:
@@ -227,8 +249,8 @@ def _decode(
             failures.append(Undecodable(first, str(error)))
             return
         half = len(messages) // 2
-        _decode(message_format, messages[:half], first, parts, failures)
-        _decode(message_format, messages[half:], first + half, parts, failures)
+        _decode(message_format, messages[:half], first, parts, failures, one_each)
+        _decode(message_format, messages[half:], first + half, parts, failures, one_each)
 
 
 def _joined(message_format: MessageFormat, parts: list[pa.RecordBatch]) -> pa.RecordBatch:

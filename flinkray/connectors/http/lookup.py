@@ -119,7 +119,7 @@ class _HttpReader(LookupReader):
             loop.close()
 
     def _decoded(self, messages: pa.Array, which: pa.Array, asked: list[dict[str, str]]) -> pa.RecordBatch:
-        decoded = decode_each(JsonFormat(self._answered), messages)
+        decoded = decode_each(JsonFormat(self._answered), messages, one_each=True)
         for failure in decoded.failures:
             key = asked[which[failure.index].as_py()]
             raise HttpError(

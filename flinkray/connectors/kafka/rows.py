@@ -114,7 +114,9 @@ class KafkaRows:
     def _with_keys(self, messages: Sequence[Any], contents: pa.Array, values: Decoded) -> Batch:
         key_format = self._settings.key_format
         assert key_format is not None
-        keys = decode_each(key_format, pa.array([message.key() for message in messages], pa.large_binary()))
+        keys = decode_each(
+            key_format, pa.array([message.key() for message in messages], pa.large_binary()), one_each=True
+        )
         places_of_keys = _places(keys, len(messages))
         unreadable = [_Unreadable(each.index, each.reason, is_key=True) for each in keys.failures]
         rows = np.arange(len(messages)) if values.rows is None else values.rows
