@@ -8,7 +8,9 @@ from __future__ import annotations
 import copyreg
 import os
 import posixpath
+import re
 import threading
+import urllib.parse
 from collections.abc import Callable
 
 from pyarrow import fs
@@ -35,7 +37,7 @@ def resolve(uri_or_path: str | os.PathLike[str]) -> tuple[fs.FileSystem, str]:
     if scheme == MEMORY:
         return _mounted_at(text, *rest.partition("/")[::2])
     try:
-        found: tuple[fs.FileSystem, str] = fs.FileSystem.from_uri(text)
+        found: tuple[fs.FileSystem, str] = fs.FileSystem.from_uri(_quoted(text))
     except (ValueError, OSError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise InvalidProgramError(
@@ -43,6 +45,16 @@ def resolve(uri_or_path: str | os.PathLike[str]) -> tuple[fs.FileSystem, str]:
             "file:///directory, s3://bucket/directory, gs://bucket/directory or hdfs://host:port/directory"
         ) from None  # pyarrow's error has the URI too, with all secrets that are in it
     return found[0], found[1].rstrip("/") or found[1]
+
+
+def _quoted(uri: str) -> str:
+    """The URI with what its path may not have as it is, such as blanks, letters that are not of ASCII, and #, behind
+    which pyarrow would not read on; what is quoted already stays as it is."""
+    place, settings = _without_settings(uri)
+    scheme, _, rest = place.partition("://")
+    authority, slash, path = rest.partition("/")
+    path = urllib.parse.quote(re.sub("%(?![0-9a-fA-F]{2})", "%25", path), safe="%/:@!$&'()*+,;=")
+    return f"{scheme}://{authority}{slash}{path}{settings}"
 
 
 def check_uri(text: str) -> None:

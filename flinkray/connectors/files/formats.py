@@ -5,11 +5,12 @@ from __future__ import annotations
 import csv
 import io
 import lzma
+import zlib
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,6 +22,8 @@ from flinkray.connectors.files.inferred_types import filled, has_unknown
 from flinkray.connectors.files.partial_rows import columns_to_read, with_nulls
 from flinkray.connectors.formats.csv import check_decimals
 from flinkray.connectors.formats.json_lines import from_json_lines, infer_json_schema
+from flinkray.connectors.formats.json_values import array_elements
+from flinkray.connectors.formats.message_format import shown
 from flinkray.errors import InvalidProgramError
 from flinkray.types.nested import contains
 from flinkray.types.records import SCALAR_COLUMN, Kind
@@ -42,9 +45,11 @@ COMPRESSED = {
     ".lz4": "lz4",
     ".br": "brotli",
     ".xz": "xz",
+    ".deflate": "deflate",
 }
 """Codecs by what names of files end with."""
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 TEXT_SCHEMA = pa.schema([(SCALAR_COLUMN, pa.string())])
 
 
@@ -338,13 +343,13 @@ class LineFiles(FileFormat):
 
 
 class JsonFiles(LineFiles):
-    """Files of one JSON object per line."""
+    """Files of one JSON object per line, or an array of some."""
 
     def schema(self, system: fs.FileSystem, path: str) -> pa.Schema | None:
         schema: pa.Schema | None = None
         for lines, after in _line_blocks(FileSplit("", path, system)):
             if lines.strip():
-                found = infer_json_schema(lines)
+                found = _with_arrays(lines, infer_json_schema)
                 schema = found if schema is None else filled(schema, found)
                 if after >= _INFERENCE_BYTES or not has_unknown(schema):
                     break
@@ -353,7 +358,26 @@ class JsonFiles(LineFiles):
     def parse(self, lines: bytes, schema: pa.Schema) -> pa.RecordBatch:
         if not lines.strip():
             return pa.RecordBatch.from_pylist([], schema=schema)
-        return from_json_lines(lines, schema)
+        return _with_arrays(lines, lambda objects: from_json_lines(objects, schema))
+
+
+_T = TypeVar("_T")
+
+
+def _with_arrays(lines: bytes, read: Callable[[bytes], _T]) -> _T:
+    """What `read` makes of lines of JSON, or of the elements of arrays where some are such."""
+    try:
+        return read(lines)
+    except ValueError:
+        if not lines.startswith(b"[") and b"\n[" not in lines:
+            raise
+    objects: list[bytes] = []
+    for line in lines.split(b"\n"):
+        try:
+            objects += array_elements(line, of_objects=False) if line.startswith(b"[") else [line]
+        except ValueError as error:
+            raise ValueError(f"an array is on one line, and this one is not: {shown(line)} ({error})") from error
+    return read(b"\n".join(objects))
 
 
 class TextFiles(LineFiles):
@@ -378,9 +402,46 @@ class TextFiles(LineFiles):
 def open_stream(system: fs.FileSystem, path: str) -> pa.NativeFile:
     """The file's bytes, decompressed as its name says."""
     codec = _compression(path)
-    if codec == "xz":  # which Arrow does not know
-        return pa.PythonFile(lzma.open(system.open_input_stream(path, compression=None)), mode="r")
+    if codec in ("xz", "deflate"):  # which Arrow does not know
+        stream = system.open_input_stream(path, compression=None)
+        return pa.PythonFile(lzma.open(stream) if codec == "xz" else Inflated(stream), mode="r")
     return system.open_input_stream(path, compression=codec)
+
+
+class Inflated(io.RawIOBase):
+    """What streams of zlib that lie one behind the other hold, as Hadoop and Spark write files of `.deflate`."""
+
+    def __init__(self, stream: pa.NativeFile) -> None:
+        super().__init__()
+        self._stream = stream
+        self._member: zlib._Decompress | None = None
+        self._rest = b""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, into: Any) -> int:
+        while True:
+            self._rest = self._rest or self._stream.read(_READ_BYTES)
+            if not self._rest and self._member is None:
+                return 0
+            self._member = self._member or zlib.decompressobj()
+            try:
+                found = self._member.decompress(self._rest, len(into))
+            except zlib.error as error:
+                raise OSError(f"what is compressed cannot be read: {error}") from error
+            if not self._rest and not found and not self._member.eof:
+                raise OSError("what is compressed ends too early")
+            self._rest = self._member.unconsumed_tail or self._member.unused_data
+            if self._member.eof:
+                self._member = None
+            if found:
+                into[: len(found)] = found
+                return len(found)
+
+    def close(self) -> None:
+        self._stream.close()
+        super().close()
 
 
 def _compression(path: str) -> str | None:
@@ -476,6 +537,8 @@ def _to_first_line(stream: pa.NativeFile, start: int) -> tuple[int, bytes]:
     """
     if start == 0:
         first = stream.read(_READ_BYTES)
+        if first.startswith(_UTF_16_MARKS):
+            raise UnicodeError("it is text of UTF-16, as its first bytes say; convert it to UTF-8 first")
         return (len(_BYTE_ORDER_MARK), first[3:]) if first.startswith(_BYTE_ORDER_MARK) else (0, first)
     if stream.seekable():
         stream.seek(start - 1)

@@ -6,6 +6,7 @@ import os
 import pickle
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import cloudpickle
 import pytest
@@ -31,6 +32,7 @@ def mounted() -> Iterator[fs.FileSystem]:
         (Path("/a/b"), "/a/b"),
         ("file:///a/b%20c/", "/a/b c"),
         ("file:///", "/"),
+        ("file:///a b/é[1]{2}#3\\4%5%41.json", "/a b/é[1]{2}#3\\4%5A.json"),
     ],
 )
 def test_local_paths_and_uris_are_found(given: str | Path, expected: str) -> None:
@@ -79,7 +81,7 @@ def test_a_scheme_that_nobody_knows_is_refused_with_those_that_are_known() -> No
 def test_uris_are_checked_where_that_asks_no_server() -> None:
     for good in ("file:///some/where", "s3://nosuchbucket/directory", "gs://nosuchbucket/directory"):
         filesystems.check_uri(good)
-    for bad in ("s4://x/y", "file:///with a space", "memory://nosuch/x"):
+    for bad in ("s4://x/y", "memory://nosuch/x"):
         with pytest.raises(InvalidProgramError, match="no filesystem for"):
             filesystems.check_uri(bad)
 
@@ -125,3 +127,16 @@ def test_text_for_other_processes_does_not_depend_on_the_working_directory() -> 
     assert filesystems.absolute("~/a") == os.path.expanduser("~/a")
     for same in ("/a/b", "s3://bucket/a", "memory://name/a"):
         assert filesystems.absolute(same) == same
+
+
+def test_a_uri_may_have_a_path_that_is_not_quoted(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    found = fs.LocalFileSystem(), "bucket"
+    monkeypatch.setattr(filesystems.fs, "FileSystem", SimpleNamespace(from_uri=lambda uri: asked.append(uri) or found))
+    for uri in ("s3://K/+:S%2F@bucket/a b/n=1#2?region=a/b c", "s3://bucket", "hdfs://host:9000/a=1,2/%20+"):
+        filesystems.resolve(uri)
+    assert asked == [
+        "s3://K/+:S%2F@bucket/a%20b/n=1%232?region=a/b c",
+        "s3://bucket",
+        "hdfs://host:9000/a=1,2/%20+",
+    ]

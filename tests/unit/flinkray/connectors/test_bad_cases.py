@@ -168,7 +168,7 @@ def test_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             "another type in CSV": lambda: read(file("a.csv", b"n\n1\nx\n"), schema={"n": int}),
             "another type in JSON": lambda: read(file("a.json", b'{"n":1}\n{"n":"x"}\n'), schema={"n": int}),
             "lines that are no JSON": lambda: read(file("b.json", b'{"n":1}\nx\n'), schema={"n": int}),
-            "text that is not UTF-8": lambda: read(file("a.txt", b"\xff\xfe\n")),
+            "text that is not UTF-8": lambda: read(file("a.txt", b"\xff\xff\n")),
             "a Parquet file that is broken": lambda: FileSource(file("broken.parquet", b"PAR1 no")).prepare(),
             "a file that is cut off while it is read": lambda: read(file("c.parquet", whole), changed=whole[:20]),
             "other columns": lambda: read(file("o.csv", b"m\n1\n"), schema={"n": int}),

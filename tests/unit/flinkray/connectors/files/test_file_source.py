@@ -28,6 +28,7 @@ from flinkray import (
     DebeziumJsonFormat,
     FileSource,
     InvalidProgramError,
+    JsonFormat,
     RecordError,
     Row,
     UnknownColumnError,
@@ -676,3 +677,36 @@ def test_json_text_that_looks_like_a_date_is_text_unless_a_schema_says_otherwise
     assert table_of(read(FileSource(tmp_path / "2.json", schema=schema))).to_pylist() == [
         {"a": datetime.datetime(2020, 1, 1, 10, tzinfo=datetime.UTC), "t": datetime.date(2020, 1, 1)}
     ]
+
+
+@pytest.mark.parametrize("schema", [None, {"n": int, "t": str}])
+def test_a_line_of_json_may_be_an_array_of_rows(tmp_path: Path, schema: Any) -> None:
+    (tmp_path / "a.json").write_text('[{"n":1,"t":"x"},{"n":2},null]\n{"n":3,"t":"["}\n[]\n[{"n":4}]')
+    assert FileSource(tmp_path, schema=schema).read_all().to_pylist() == [
+        {"n": 1, "t": "x"},
+        {"n": 2, "t": None},
+        {"n": 3, "t": "["},
+        {"n": 4, "t": None},
+    ]
+    lines = FileSource(tmp_path / "a.json", JsonFormat({"n": int, "t": str})).read_all()
+    assert lines.column("n").to_pylist() == [1, 2, 3, 4]
+
+
+def test_an_array_that_goes_on_in_the_next_line_is_said_to_be_none(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text('[\n\t{"n":1},\n\t{"n":2}\n]\n')
+    for schema in (None, {"n": int}):
+        with pytest.raises(
+            (InvalidProgramError, RecordError), match="an array is on one line, and this one is not: b'\\['"
+        ):
+            FileSource(tmp_path, schema=schema).read_all()
+    # Objects on several lines are read as before, though lists in them begin a line.
+    (tmp_path / "a.json").write_text('{"n":\n[\n1\n]\n}\n')
+    assert FileSource(tmp_path).read_all().to_pylist() == [{"n": [1]}]
+
+
+@pytest.mark.parametrize("charset", ["utf-16-le", "utf-16-be"])
+def test_lines_of_utf_16_are_said_to_be_such(tmp_path: Path, charset: str) -> None:
+    (tmp_path / "a.json").write_bytes('\ufeff{"n":1}\n'.encode(charset))
+    for schema in (None, {"n": int}):
+        with pytest.raises((InvalidProgramError, RecordError), match=r"a\.json.*: it is text of UTF-16.*; convert it"):
+            FileSource(tmp_path, schema=schema).read_all()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import lzma
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +87,23 @@ def test_a_quote_in_a_comment_is_none(tmp_path: Path, read_bytes: int, monkeypat
 
 
 @pytest.mark.parametrize(("format", "text"), [(ROWS, "1,a\n"), ("csv", "n,t\n1,a\n"), ("json", '{"n":1,"t":"a"}\n')])
-def test_what_was_compressed_with_xz_is_decompressed(tmp_path: Path, format: Any, text: str) -> None:
-    (tmp_path / "a.xz").write_bytes(lzma.compress(text.encode()))
-    assert rows(FileSource(tmp_path / "a.xz", format)) == [(1, "a")]
+def test_what_was_compressed_with_xz_or_zlib_is_decompressed(tmp_path: Path, format: Any, text: str) -> None:
+    for suffix, compress in (("xz", lzma.compress), ("deflate", zlib.compress)):
+        (tmp_path / f"a.{suffix}").write_bytes(compress(text.encode()))
+        assert rows(FileSource(tmp_path / f"a.{suffix}", format)) == [(1, "a")]
+
+
+def test_streams_of_zlib_are_read_one_behind_the_other_and_whole_or_not_at_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(flinkray.connectors.files.formats, "_READ_BYTES", 100)
+    file = tmp_path / "a.csv.deflate"
+    parts = ["".join(f"{n},{n % 7}\n" for n in range(start, start + 3_000)) for start in (0, 3_000)]
+    parts.append("".join("6000,0\n" for _ in range(9_000)))  # of which few bytes make many
+    whole = b"".join(zlib.compress(part.encode()) for part in parts)
+    file.write_bytes(whole)
+    assert [n for n, _ in rows(FileSource(file, ROWS))] == [*range(6_000), *[6_000] * 9_000]
+    for bad, reason in ((whole[:-3], "ends too early"), (b"no zlib", "cannot be read: .*incorrect header")):
+        file.write_bytes(bad)
+        with pytest.raises(RecordError, match=f"a.csv.deflate.*: what is compressed {reason}"):
+            rows(FileSource(file, ROWS))
