@@ -96,6 +96,8 @@ ESCAPED = CsvSchema.builder().add_string_column("a").add_string_column("b").set_
         (PAIR.build(), '"x"|"y|z"\n', [Row(a="x", b="y|z")]),
         (PAIR.set_quote_char("`").build(), "`x`|`y|z`\n", [Row(a="x", b="y|z")]),
         (ESCAPED, 'x\\,,"\\"y\\""\n', [Row(a="x,", b='"y"')]),
+        (ESCAPED, 'x\\ny,"\\t\\\\n"\n', [Row(a="x\ny", b="\t\\n")]),
+        (ESCAPED, 1_500 * "\\\\\\n,\n", 1_500 * [Row(a="\\\n", b="")]),
         (two_columns().build(), 'a,\r\n,2\r\n"b\nc",3', [Row(s="a", n=None), Row(s="", n=2), Row(s="b\nc", n=3)]),
         (
             two_columns().set_null_value("NULL").build(),
@@ -191,6 +193,12 @@ def test_messages_are_lines_with_the_characters_that_were_set(middle: Any, value
     assert to_bytes.build().serialize(Row("BEGIN", value, "END")) == line
     read_back = from_bytes.build().deserialize(line)
     assert tuple(read_back[1]) == tuple(value) if isinstance(value, Row) else read_back[1] == value
+
+
+def test_letters_behind_an_escape_are_characters() -> None:
+    row_type = Types.ROW([TEXT, TEXT])
+    builder = CsvRowDeserializationSchema.Builder(row_type).set_escape_character("\\")
+    assert tuple(builder.build().deserialize(rb'x\ny,"\t\\n"')) == ("x\ny", "\t\\n")
 
 
 def test_messages_that_are_no_rows_are_left_out_where_that_was_asked_for() -> None:

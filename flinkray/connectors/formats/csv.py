@@ -44,7 +44,8 @@ class CsvFormat(MessageFormat):
             lists and structs alone, of values that are not nested.
         delimiter: between two values; one ASCII character.
         quote: around values that hold a delimiter or a quote, which is doubled within; None: nothing is quoted.
-        escape: before a character that stands for itself; None: there is none.
+        escape: before a character that stands for itself, or n, r, t or 0, which stand for line breaks, a tab and the
+            character 0 then; None: there is none.
         null_text: what is read as null, where it is not quoted, and null is written as.
         element_delimiter: between two elements of a list, or fields of a struct.
         rounds: whether values with more digits than the type of their column are read: decimals are rounded, and null
@@ -111,6 +112,7 @@ class CsvFormat(MessageFormat):
         if len(self._schema) > 1 and pc.any(pc.equal(pc.binary_length(lines), 0)).as_py():
             raise ValueError(f"an empty line in place of {len(self._schema)} values")
         self._check_quotes(lines)
+        self._check_escapes(lines)
         lines = self._without_last_delimiter(lines)
         try:
             table = self._read(lines, pa.schema([(field.name, _read_type(field.type)) for field in self._schema]))
@@ -136,12 +138,17 @@ class CsvFormat(MessageFormat):
         raise ValueError(f"no line of {len(self._schema)} values: {shown(message)}")
 
     def _read(self, lines: pa.Array, column_types: pa.Schema) -> pa.Table:
+        # Arrow's reader takes a last line that is empty for none.
+        text = b"\n".join([*lines.to_pylist(), b""])
+        has_breaks = pc.any(pc.match_substring_regex(lines, b"[\r\n]")).as_py()
+        if self._escape is not None and (changed := with_escaped_characters(text, self._escape)) != text:
+            text, has_breaks = changed, True
         parse = pa_csv.ParseOptions(
             delimiter=self._delimiter,
             quote_char=self._quote or False,
             escape_char=self._escape or False,
             ignore_empty_lines=False,
-            newlines_in_values=pc.any(pc.match_substring_regex(lines, b"[\r\n]")).as_py(),
+            newlines_in_values=has_breaks,
         )
         convert = pa_csv.ConvertOptions(
             column_types=column_types,
@@ -149,8 +156,6 @@ class CsvFormat(MessageFormat):
             strings_can_be_null=True,
             quoted_strings_can_be_null=False,
         )
-        # Arrow's reader takes a last line that is empty for none.
-        text = b"\n".join([*lines.to_pylist(), b""])
         read = pa_csv.ReadOptions(
             use_threads=False, column_names=self._schema.names, block_size=max(len(text) + 1, 1024)
         )
@@ -263,6 +268,15 @@ class CsvFormat(MessageFormat):
         is_whole = pc.match_substring_regex(lines, self._whole())
         if not pc.all(is_whole).as_py():
             raise ValueError(f"a quoted value does not end: {shown(lines.filter(pc.invert(is_whole))[0].as_py())}")
+
+    def _check_escapes(self, lines: pa.Array) -> None:
+        """Raises ValueError where an escape has nothing behind it: Arrow's reader would take the line break."""
+        if self._escape is None or not pc.any(pc.ends_with(lines, self._escape)).as_py():
+            return
+        escape = re.escape(self._escape)
+        ends = pc.match_substring_regex(lines, f"(?s)(^|[^{escape}])({escape}{escape})*{escape}$")
+        if pc.any(ends).as_py():
+            raise ValueError(f"behind the last {self._escape!r} is nothing: {shown(lines.filter(ends)[0].as_py())}")
 
     def _patterns(self) -> tuple[str, str, str, str]:
         """Regular expressions of what is within quotes, of a value, and of the delimiter and the quote."""
@@ -394,6 +408,21 @@ class CsvFormat(MessageFormat):
         within = pc.replace_substring(within, self._quote, self._quote * 2)
         quoted = pc.binary_join_element_wise(self._quote, within, self._quote, "")
         return pc.if_else(needs, quoted, texts).fill_null(self._null_text)
+
+
+_ESCAPED = {b"n": b"\n", b"r": b"\r", b"t": b"\t", b"0": b"\0"}
+"""What letters stand for behind an escape, as Flink's parser has it."""
+
+
+def with_escaped_characters(text: bytes, escape: str) -> bytes:
+    """The text with the character that a letter stands for behind its escape, where there was the letter."""
+    mark = escape.encode()
+    if not any(mark + letter in text for letter in _ESCAPED):
+        return text
+    parts = text.split(mark * 2)
+    for letter, character in _ESCAPED.items():
+        parts = [part.replace(mark + letter, mark + character) for part in parts]
+    return (mark * 2).join(parts)
 
 
 def split_lines(lines: bytes) -> pa.Array:

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from flinkray.connectors.files.paths import PathLike
 from flinkray.connectors.files.source import FileSource
+from flinkray.connectors.formats.csv import with_escaped_characters
 from flinkray.functions.type_hints import record_type
 from flinkray.pyflink.common.serialization import BulkWriterFactory, DeserializationSchema, SerializationSchema
 from flinkray.pyflink.common.typeinfo import TypeInformation
@@ -111,6 +112,8 @@ class CsvRowDeserializationSchema(DeserializationSchema):
             options: dict[str, Any] = {"quoting": csv.QUOTE_NONE}
         else:
             options = {"quotechar": schema.quote}
+        if schema.escape is not None:
+            message = with_escaped_characters(message, schema.escape)
         (fields,) = csv.reader([message.decode()], delimiter=schema.separator, escapechar=schema.escape, **options)
         if len(fields) != len(schema):
             raise ValueError(f"{len(fields)} fields in place of {len(schema)}: {message[:200]!r}")

@@ -15,6 +15,7 @@ from flinkray.batches.value_columns import to_values
 from flinkray.connectors.files import source as file_source
 from flinkray.connectors.files.formats import CsvFiles, FileSplit, open_stream, read_by_blocks
 from flinkray.connectors.files.paths import PathLike
+from flinkray.connectors.formats.csv import with_escaped_characters
 from flinkray.pyflink.datastream.formats.csv_schema import CsvSchema
 from flinkray.pyflink.texts import java_text
 from flinkray.time.durations import Duration
@@ -45,7 +46,7 @@ class CsvSchemaFiles(CsvFiles):
             delimiter=schema.separator,
             quote_char=schema.quote or False,
             escape_char=schema.escape or False,
-            newlines_in_values=schema.quote is not None,
+            newlines_in_values=schema.quote is not None or schema.escape is not None,
         )
 
     def read(self, split: FileSplit, schema: pa.Schema, batch_rows: int) -> Iterator[tuple[pa.RecordBatch, FileSplit]]:
@@ -73,7 +74,9 @@ class CsvSchemaFiles(CsvFiles):
 
     def _stream(self, system: fs.FileSystem, path: str) -> pa.NativeFile:
         stream = open_stream(system, path)
-        return pa.PythonFile(_WithoutComments(stream), "r") if self._csv.has_comments else stream
+        if self._csv.has_comments:
+            stream = pa.PythonFile(_WithoutComments(stream), "r")
+        return stream if self._csv.escape is None else pa.PythonFile(_Escaped(stream, self._csv.escape), "r")
 
     def _typed(self, texts: pa.RecordBatch) -> pa.RecordBatch:
         csv = self._csv
@@ -83,6 +86,27 @@ class CsvSchemaFiles(CsvFiles):
             for text, column, separator in zip(texts.columns, csv.schema, separators, strict=True)
         ]
         return pa.RecordBatch.from_arrays(columns, schema=csv.schema)
+
+
+class _Escaped(io.RawIOBase):
+    """A file with the characters that letters stand for behind an escape."""
+
+    def __init__(self, stream: pa.NativeFile, escape: str) -> None:
+        super().__init__()
+        self._stream = stream
+        self._escape = escape
+        self._rest = b""
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        data = self._rest + (self._stream.read() if size < 0 else self._stream.read(max(1, size - 1)))
+        is_end = len(data) == len(self._rest)
+        # The character behind an escape may come with the next bytes.
+        is_open = not is_end and (len(data) - len(data.rstrip(self._escape.encode()))) % 2 == 1
+        whole, self._rest = (data[:-1], data[-1:]) if is_open else (data, b"")
+        return with_escaped_characters(whole, self._escape) if whole or is_end else self.read(size)
 
 
 class _WithoutComments(io.RawIOBase):

@@ -19,7 +19,7 @@ def messages(*each: bytes) -> pa.Array:
 
 
 @pytest.mark.parametrize("lines", [LINES, CsvFormat({"a": str, "b": str}, "|", "'", "\\")])
-@given(rows=st.lists(st.tuples(*2 * [st.text("a,|\"\\'\n\r", min_size=1, max_size=5)]), min_size=1, max_size=5))
+@given(rows=st.lists(st.tuples(*2 * [st.text("ant0,|\"\\'\n\r", min_size=1, max_size=5)]), min_size=1, max_size=5))
 @settings(max_examples=60, deadline=None)
 def test_a_quoted_value_may_hold_line_breaks(lines: CsvFormat, rows: list[tuple[str, str]]) -> None:
     batch = pa.RecordBatch.from_pylist([{"a": a, "b": b} for a, b in rows], schema=lines.record_type.schema)
@@ -50,6 +50,17 @@ def test_a_delimiter_may_stand_behind_the_last_value() -> None:
     for line in (b"1,2,,", b"1,2,3", b"1"):
         with pytest.raises(ValueError, match="Expected 2 columns"):
             LINES.decode(messages(line))
+
+
+def test_letters_behind_an_escape_are_the_characters_that_they_are_in_flink() -> None:
+    for quote in ('"', None):
+        lines = CsvFormat({"a": str, "b": str}, escape="\\", quote=quote)
+        read = lines.decode(messages(rb"x\ny,\t\r\0", rb"\\n,\\\n", rb"\N,\b\,c\\")).to_pylist()
+        assert [(row["a"], row["b"]) for row in read] == [("x\ny", "\t\r\0"), ("\\n", "\\\n"), ("N", "b,c\\")]
+        with pytest.raises(ValueError, match=r"behind the last .* is nothing: b'x,y"):
+            lines.decode(messages(b"a,b", rb"x,y\\\ ".rstrip()))
+    assert CsvFormat({"a": str}, escape="^").decode(messages(b'"x^ny^r"')).to_pylist() == [{"a": "x\ny\r"}]
+    assert LINES.decode(messages(rb"x\ny,\t")).to_pylist() == [{"a": r"x\ny", "b": r"\t"}]
 
 
 def test_whole_numbers_may_have_a_plus() -> None:
