@@ -9,7 +9,6 @@ import pyarrow as pa
 from flinkray.batches.batch import Batch
 from flinkray.batches.row_codec import RowEncoder, decode
 from flinkray.connectors.formats.avro import AvroFormat
-from flinkray.connectors.formats.json import JsonFormat
 from flinkray.connectors.formats.message_format import MessageFormat
 from flinkray.connectors.formats.raw import RawFormat
 from flinkray.errors import InvalidProgramError, TypeMismatchError
@@ -20,7 +19,11 @@ from flinkray.pyflink.common.serialization import (
     SimpleStringSchema,
 )
 from flinkray.pyflink.datastream.formats.avro import AvroRowDeserializationSchema, AvroRowSerializationSchema
-from flinkray.pyflink.datastream.formats.json import JsonRowDeserializationSchema, JsonRowSerializationSchema
+from flinkray.pyflink.datastream.formats.json import (
+    JsonRowDeserializationSchema,
+    JsonRows,
+    JsonRowSerializationSchema,
+)
 from flinkray.types.records import Kind, RecordType
 
 
@@ -36,10 +39,10 @@ def format_of(schema: SerializationSchema | DeserializationSchema) -> MessageFor
             return RawFormat(str)
         case ByteArraySchema():
             return RawFormat(bytes)
-        case JsonRowDeserializationSchema() if not schema.is_field_needed:
-            return JsonFormat(schema.record_type.schema)
+        case JsonRowDeserializationSchema():
+            return JsonRows(schema.record_type, schema.is_field_needed)
         case JsonRowSerializationSchema():
-            return ByPosition(JsonFormat(schema.record_type.schema))
+            return JsonRows(schema.record_type)
         case AvroRowDeserializationSchema() | AvroRowSerializationSchema():
             return ByPosition(AvroFormat(schema.schema))
     return BySchema(schema)

@@ -21,6 +21,7 @@ from flinkray.connectors.formats.message_format import (
     check_bad_values,
     decimal_texts,
     in_halves,
+    java_numbers,
     rows_type,
     shown,
     written_columns,
@@ -459,18 +460,11 @@ def _as_text(values: pa.Array, _kind: pa.DataType | None = None) -> pa.Array:
     if pa.types.is_decimal(values.type):
         return decimal_texts(values)
     if pa.types.is_floating(values.type):
-        return _as_java(values.cast(pa.string()))
+        return java_numbers(values.cast(pa.string()))
     if not is_bytes(values.type):
         return values.cast(pa.string())
     texts = [None if value is None else base64.b64encode(value).decode("ascii") for value in values.to_pylist()]
     return pa.array(texts, pa.string())
-
-
-def _as_java(texts: pa.Array) -> pa.Array:
-    """Texts of numbers with the names that Java, and so Flink, has for those that are none."""
-    if not pc.any(pc.match_substring_regex(texts, "n")).as_py():
-        return texts
-    return pc.replace_substring(pc.replace_substring(texts, "nan", "NaN"), "inf", "Infinity")
 
 
 def _of_text(texts: pa.Array, kind: pa.DataType) -> pa.Array:

@@ -53,7 +53,8 @@ class JsonFormat(MessageFormat):
         rounds: whether values are read as Flink's tables read them, with more digits than the type of their column:
             decimals are rounded, and null where they are too large, times are cut to their unit, and numbers to whole
             ones where such are wanted; and whether timestamps have a zone in text just where they have one in their
-            type, while else both are taken for UTC.
+            type, while else both are taken for UTC. NaN and infinity are written as text then, as Flink does, and read
+            again; else as null.
         bad_values: what becomes of a value that is not of its type, where its message is an object: "fail": the
             message cannot be read; "null": the value is null, an element or a field in another value as well.
     """
@@ -155,7 +156,7 @@ class JsonFormat(MessageFormat):
             written = data if self._schema is None else written_columns(data, self._schema)
             if self._timestamp_format == "SQL":
                 written = written.cast(pa.schema([field.with_type(_as_text(field.type)) for field in written.schema]))
-            return json_objects(written, omits_nulls=self._ignore_null_fields).cast(pa.large_binary())
+            return json_objects(written, "}", self._ignore_null_fields, names_nan=self._rounds).cast(pa.large_binary())
         except TypeError as error:
             raise ValueError(str(error)) from error
 

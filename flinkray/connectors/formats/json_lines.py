@@ -6,7 +6,7 @@ import base64
 import binascii
 import io
 import json
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +15,7 @@ import pyarrow.json as pa_json
 from pyarrow import types
 
 from flinkray.connectors.formats.json_values import NumberText, converted_lines
-from flinkray.connectors.formats.message_format import decimal_texts
+from flinkray.connectors.formats.message_format import decimal_texts, java_numbers
 from flinkray.connectors.formats.nested_columns import entries, is_list, lengths, offsets, retyped
 from flinkray.types.arrow_types import is_bytes, is_text
 from flinkray.types.nested import contains, with_items
@@ -44,53 +44,64 @@ def to_json_lines(batch: pa.RecordBatch) -> bytes:
     return "".join(lines).encode()
 
 
-def json_objects(batch: pa.RecordBatch, closing: str = "}", omits_nulls: bool = False) -> pa.Array:
+def json_objects(
+    batch: pa.RecordBatch, closing: str = "}", omits_nulls: bool = False, names_nan: bool = False
+) -> pa.Array:
     """One JSON object per row, as `to_json_lines` writes it, as text.
 
     Args:
         closing: ends each.
         omits_nulls: whether what is null is left out of objects, of structs as well, and not written as null.
+        names_nan: whether NaN and infinity are text, as Flink writes them, and not null.
     Raises: as `to_json_lines`.
     """
     if not batch.num_columns:
         return pa.array(["{" + closing] * batch.num_rows, pa.string())
-    return _objects(batch.schema.names, batch.columns, closing, omits_nulls)
+    return _objects(batch.schema.names, batch.columns, closing, _Style(omits_nulls, names_nan))
 
 
-def _objects(names: list[str], columns: list[pa.Array], closing: str, omits_nulls: bool) -> pa.Array:
+class _Style(NamedTuple):
+    omits_nulls: bool
+    names_nan: bool
+
+
+def _objects(names: list[str], columns: list[pa.Array], closing: str, style: _Style) -> pa.Array:
     parts: list[Any] = []
-    if omits_nulls:
+    if style.omits_nulls:
         for name, column in zip(names, columns, strict=True):
             opening = f",{json.dumps(name, ensure_ascii=False)}:"
-            text = pc.binary_join_element_wise(opening, _json_texts(column, omits_nulls), "")
+            text = pc.binary_join_element_wise(opening, _json_texts(column, style), "")
             parts.append(pc.fill_null(text, ""))
         joined = pc.binary_join_element_wise(*parts, "")
         return pc.binary_join_element_wise("{", pc.utf8_slice_codeunits(joined, 1), closing, "")
     for index, (name, column) in enumerate(zip(names, columns, strict=True)):
         opening = ("{" if index == 0 else ",") + json.dumps(name, ensure_ascii=False) + ":"
-        parts += [opening, _texts_and_nulls(column, omits_nulls)]
+        parts += [opening, _texts_and_nulls(column, style)]
     return pc.binary_join_element_wise(*parts, closing, "")
 
 
-def _texts_and_nulls(column: pa.Array, omits_nulls: bool) -> pa.Array:
-    return pc.fill_null(_json_texts(column, omits_nulls), "null")
+def _texts_and_nulls(column: pa.Array, style: _Style) -> pa.Array:
+    return pc.fill_null(_json_texts(column, style), "null")
 
 
-def _json_texts(column: pa.Array, omits_nulls: bool) -> pa.Array:
+def _json_texts(column: pa.Array, style: _Style) -> pa.Array:
     """Each value as JSON; null where it is null."""
     kind = column.type
     if isinstance(kind, pa.BaseExtensionType):
-        return _json_texts(column.storage, omits_nulls)
+        return _json_texts(column.storage, style)
     if types.is_dictionary(kind):
-        return _json_texts(column.dictionary_decode(), omits_nulls)
+        return _json_texts(column.dictionary_decode(), style)
     if types.is_decimal(kind):
         return decimal_texts(column)
     if types.is_integer(kind) or types.is_boolean(kind) or types.is_null(kind):
         return column.cast(pa.string())
     if types.is_floating(kind):
         numbers = column.cast(pa.float64()) if types.is_float16(kind) else column  # Arrow 19 tells it of no halves
-        texts = pc.if_else(pc.is_finite(numbers), column.cast(pa.string()), None)
-        return pc.replace_substring_regex(texts, _WHOLE_NUMBER, r"\1.0")
+        texts = pc.replace_substring_regex(column.cast(pa.string()), _WHOLE_NUMBER, r"\1.0")
+        is_finite = pc.is_finite(numbers)
+        if pc.all(is_finite).as_py():
+            return texts
+        return pc.if_else(is_finite, texts, _quoted(java_numbers(texts)) if style.names_nan else None)
     if types.is_duration(kind):
         return _seconds(column).cast(pa.string())
     if types.is_date(kind) or types.is_time(kind):
@@ -103,12 +114,12 @@ def _json_texts(column: pa.Array, omits_nulls: bool) -> pa.Array:
         return _quoted(pa.array(encoded, pa.string()))
     if types.is_struct(kind):
         names = [field.name for field in kind]
-        texts = _objects(names, column.flatten(), "}", omits_nulls) if names else "{}"
+        texts = _objects(names, column.flatten(), "}", style) if names else "{}"
         return pc.if_else(column.is_valid(), texts, None)
     if types.is_map(kind):
-        return _maps(column, omits_nulls)
+        return _maps(column, style)
     if is_list(kind):
-        items = _texts_and_nulls(pc.list_flatten(column), omits_nulls)
+        items = _texts_and_nulls(pc.list_flatten(column), style)
         return _joined("[", lengths(column), items, "]", column.is_valid())
     if is_text(kind):
         text = column.cast(pa.string())
@@ -129,19 +140,19 @@ def _seconds(column: pa.Array) -> pa.Array:
     return whole.view(pa.decimal128(_INT64_DIGITS, _DIGITS[column.type.unit]))
 
 
-def _maps(column: pa.Array, omits_nulls: bool) -> pa.Array:
+def _maps(column: pa.Array, style: _Style) -> pa.Array:
     kind = column.type
     if kind.key_type.num_fields:
         raise TypeError(f"JSON has no objects with keys of {kind.key_type}")
     lists = entries(column)
     keys, items = pc.list_flatten(lists).flatten()
-    names = _json_texts(keys, omits_nulls)
+    names = _json_texts(keys, style)
     if not _is_string(written_type(kind.key_type)):
         names = _quoted(names)
     named = pc.binary_join_element_wise(pc.list_parent_indices(lists).cast(pa.string()), names, " ")
     if pc.count_distinct(named).as_py() < len(named):
         raise ValueError("a map has one key twice, which a JSON object cannot")
-    texts = pc.binary_join_element_wise(names, _texts_and_nulls(items, omits_nulls), ":")
+    texts = pc.binary_join_element_wise(names, _texts_and_nulls(items, style), ":")
     return _joined("{", lengths(lists), texts, "}", column.is_valid())
 
 

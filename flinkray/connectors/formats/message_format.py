@@ -297,6 +297,13 @@ def decimal_texts(decimals: pa.Array) -> pa.Array:
     return pc.binary_join_element_wise(sign, whole, ".", pc.utf8_slice_codeunits(padded, -kind.scale), "")
 
 
+def java_numbers(texts: pa.Array) -> pa.Array:
+    """Texts of numbers with the names that Java, and so Flink, has for those that are none."""
+    if not pc.any(pc.match_substring_regex(texts, "n")).as_py():
+        return texts
+    return pc.replace_substring(pc.replace_substring(texts, "nan", "NaN"), "inf", "Infinity")
+
+
 def shown(message: bytes) -> str:
     """A message as errors show it: its beginning."""
     return repr(message if len(message) <= _SHOWN_BYTES else message[:_SHOWN_BYTES] + b"...")

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-import base64
-import datetime
-import json
-from decimal import Decimal
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types
+
+from flinkray.batches.batch import Batch
+from flinkray.batches.row_codec import RowEncoder, decode
+from flinkray.connectors.formats.json import JsonFormat
+from flinkray.connectors.formats.message_format import MessageFormat
+from flinkray.connectors.formats.nested_columns import retyped
+from flinkray.errors import TypeMismatchError
 from flinkray.pyflink.common.serialization import DeserializationSchema, SerializationSchema
 from flinkray.pyflink.common.typeinfo import TypeInformation
+from flinkray.types.nested import with_items
+from flinkray.types.records import Kind, RecordType
 from flinkray.types.rows import Row
 
 __all__ = ["JsonRowDeserializationSchema", "JsonRowSerializationSchema"]
@@ -20,7 +28,6 @@ class JsonRowDeserializationSchema(DeserializationSchema):
 
     def __init__(self, type_info: TypeInformation, is_field_needed: bool, ignores_errors: bool) -> None:
         self.record_type = type_info.record_type
-        self._names = self.record_type.schema.names
         self.is_field_needed = is_field_needed
         self.ignores_errors = ignores_errors
 
@@ -32,20 +39,18 @@ class JsonRowDeserializationSchema(DeserializationSchema):
         """A row of the fields; None for what is no JSON object, where errors are to be ignored.
 
         Raises:
-            ValueError: no JSON object, or a field is missing that must be there.
+            ValueError: no JSON object, one that is not of the type, or a field is missing that must be there.
         """
+        if message.strip() == b"null":
+            return None
         try:
-            values = json.loads(message)
-            if not isinstance(values, dict):
-                raise ValueError(f"no JSON object: {message[:200]!r}")
-            missing = [name for name in self._names if name not in values]
-            if missing and self.is_field_needed:
-                raise ValueError(f"no field {missing[0]!r} in {message[:200]!r}")
+            data = JsonRows(self.record_type, self.is_field_needed).decode(pa.array([message], pa.large_binary()))
         except ValueError:
             if self.ignores_errors:
                 return None
             raise
-        return Row(**{name: values.get(name) for name in self._names})
+        row: Row = decode(Batch(data, Kind.ROW))[0]
+        return row
 
     class Builder:
         def __init__(self) -> None:
@@ -76,15 +81,23 @@ class JsonRowSerializationSchema(SerializationSchema):
 
     def __init__(self, type_info: TypeInformation) -> None:
         self.record_type = type_info.record_type
-        self._names = self.record_type.schema.names
 
     @staticmethod
     def builder() -> JsonRowSerializationSchema.Builder:
         return JsonRowSerializationSchema.Builder()
 
     def serialize(self, value: Any) -> bytes:
-        fields = dict(zip(self._names, value, strict=True))
-        return json.dumps(fields, default=_as_json, separators=(",", ":"), ensure_ascii=False).encode()
+        """The row, whose fields have the names of the type, as a JSON object.
+
+        Raises:
+            ValueError: it is not of the type.
+        """
+        try:
+            batch = RowEncoder(type(self).__name__, "", self.record_type).encode([value], None)
+        except TypeMismatchError as error:
+            raise ValueError(str(error)) from error
+        message: bytes = JsonRows(self.record_type).encode(batch.data)[0].as_py()
+        return message
 
     class Builder:
         def __init__(self) -> None:
@@ -100,12 +113,48 @@ class JsonRowSerializationSchema(SerializationSchema):
             return JsonRowSerializationSchema(self._type_info)
 
 
-def _as_json(value: object) -> object:
-    """What JSON has no type for: decimals are numbers, points of time text, and bytes base64."""
-    if isinstance(value, Decimal):
-        return int(value) if value == value.to_integral_value() else float(value)
-    if isinstance(value, datetime.datetime | datetime.date | datetime.time):
-        return value.isoformat()
-    if isinstance(value, bytes):
-        return base64.b64encode(value).decode()
-    raise TypeError(f"JSON has no type for {value!r}")
+class JsonRows(MessageFormat):
+    """JSON as these schemas have it: points in time are in UTC, and they and times of day end with Z.
+
+    Args:
+        rows: the type of the rows.
+        is_field_needed: whether a message that lacks a field cannot be read.
+    """
+
+    def __init__(self, rows: RecordType, is_field_needed: bool = False) -> None:
+        self._rows = rows
+        written = pa.schema([field.with_type(_written(field.type)) for field in rows.schema])
+        self._json = JsonFormat(written, fail_on_missing_field=is_field_needed)
+
+    @property
+    def record_type(self) -> RecordType:
+        return self._rows
+
+    def decode(self, messages: pa.Array) -> pa.RecordBatch:
+        return _retyped(self._json.decode(messages), self._rows.schema)
+
+    def encode(self, data: pa.RecordBatch) -> pa.Array:
+        names = self._rows.schema.names
+        if len(names) != data.num_columns:
+            raise ValueError(f"rows have {data.num_columns} columns, and the schema {len(names)}: {', '.join(names)}")
+        return self._json.encode(_retyped(data.rename_columns(names), self._json.record_type.schema))
+
+
+def _written(kind: pa.DataType) -> pa.DataType:
+    if types.is_timestamp(kind):
+        return pa.timestamp(kind.unit, "UTC")
+    return pa.string() if types.is_time(kind) else with_items(kind, _written)
+
+
+def _retyped(data: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    columns = [retyped(column, field.type, _with_zone) for column, field in zip(data.columns, schema, strict=True)]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _with_zone(values: pa.Array, kind: pa.DataType) -> pa.Array:
+    if types.is_time(values.type) and types.is_string(kind):
+        return pc.binary_join_element_wise(values.cast(pa.string()), "Z", "")
+    if types.is_string(values.type) and types.is_time(kind):
+        moments = pc.binary_join_element_wise("1970-01-01T", pc.replace_substring_regex(values, "Z$", ""), "")
+        return moments.cast(pa.timestamp(kind.unit)).cast(kind)
+    return values.cast(kind)

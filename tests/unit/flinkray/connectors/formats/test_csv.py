@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from decimal import Decimal
 
 import pyarrow as pa
@@ -83,3 +84,33 @@ def test_numbers_are_written_as_flink_reads_them() -> None:
     ]
     wide = pa.record_batch({"d": pa.array([Decimal("1E-30")], pa.decimal256(50, 40))})
     assert CsvFormat(wide.schema).encode(wide).to_pylist() == [b"0.0000000000000000000000000000010000000000"]
+
+
+def test_structs_of_csv_have_a_delimiter_between_fields() -> None:
+    person = pa.struct({"age": pa.int32(), "name": pa.string(), "born": pa.date32()})
+    schema = pa.schema({"n": pa.int64(), "who": person})
+    rows = [
+        {"n": 1, "who": {"age": 7, "name": "x,y", "born": datetime.date(2024, 2, 29)}},
+        {"n": 2, "who": {"age": None, "name": "", "born": None}},
+        {"n": 3, "who": None},
+    ]
+    lines = CsvFormat(schema)
+    written = lines.encode(pa.RecordBatch.from_pylist(rows, schema=schema))
+    assert written.to_pylist() == [b'1,"7;x,y;2024-02-29"', b"2,;;", b"3,"]
+    assert lines.decode(written).to_pylist() == rows
+    assert lines.decode(messages(b"1,7;x;2024-02-29;left over")).to_pylist()[0]["who"]["name"] == "x"
+    with pytest.raises(ValueError, match="column 'who': 3 fields are declared, and not in '7;x'"):
+        lines.decode(messages(b"1,7;x"))
+    nulls = CsvFormat(schema, bad_values="null")
+    assert nulls.decode(messages(b"1,7;x", b"2,seven;x;y")).to_pylist() == [
+        {"n": 1, "who": {"age": 7, "name": "x", "born": None}},
+        {"n": 2, "who": {"age": None, "name": "x", "born": None}},
+    ]
+    for name, reason in (("a;b", "'a;b' has ';' in it"), (None, "'name': None.* would be read as .*'name': ''")):
+        row = {"n": 1, "who": {"age": 7, "name": name, "born": None}}
+        with pytest.raises(ValueError, match=f"column 'who': .*{reason}"):
+            lines.encode(pa.RecordBatch.from_pylist([row], schema=schema))
+    literal = CsvFormat(schema, null_text="-", element_delimiter="|")
+    row = {"n": 1, "who": {"age": None, "name": None, "born": None}}
+    assert literal.encode(pa.RecordBatch.from_pylist([row], schema=schema)).to_pylist() == [b"1,-|-|-"]
+    assert literal.decode(messages(b"1,-|-|-", b"2,")).to_pylist() == [row, {"n": 2, "who": None}]

@@ -19,7 +19,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import flinkray.connectors.formats.json
 from flinkray import (
     AvroFormat,
     CsvFormat,
@@ -202,36 +201,6 @@ def test_lists_of_csv_have_a_delimiter_between_elements() -> None:
         CsvFormat({"t": list[str]}).encode(pa.record_batch({"t": [["x;y"]]}))
     with pytest.raises(ValueError, match="'x'"):
         CsvFormat({"a": list[int]}).decode(messages(b"1;x"))
-
-
-def test_structs_of_csv_have_a_delimiter_between_fields() -> None:
-    person = pa.struct({"age": pa.int32(), "name": pa.string(), "born": pa.date32()})
-    schema = pa.schema({"n": pa.int64(), "who": person})
-    rows = [
-        {"n": 1, "who": {"age": 7, "name": "x,y", "born": datetime.date(2024, 2, 29)}},
-        {"n": 2, "who": {"age": None, "name": "", "born": None}},
-        {"n": 3, "who": None},
-    ]
-    lines = CsvFormat(schema)
-    written = lines.encode(pa.RecordBatch.from_pylist(rows, schema=schema))
-    assert written.to_pylist() == [b'1,"7;x,y;2024-02-29"', b"2,;;", b"3,"]
-    assert lines.decode(written).to_pylist() == rows
-    assert lines.decode(messages(b"1,7;x;2024-02-29;left over")).to_pylist()[0]["who"]["name"] == "x"
-    with pytest.raises(ValueError, match="column 'who': 3 fields are declared, and not in '7;x'"):
-        lines.decode(messages(b"1,7;x"))
-    nulls = CsvFormat(schema, bad_values="null")
-    assert nulls.decode(messages(b"1,7;x", b"2,seven;x;y")).to_pylist() == [
-        {"n": 1, "who": {"age": 7, "name": "x", "born": None}},
-        {"n": 2, "who": {"age": None, "name": "x", "born": None}},
-    ]
-    for name, reason in (("a;b", "'a;b' has ';' in it"), (None, "'name': None.* would be read as .*'name': ''")):
-        row = {"n": 1, "who": {"age": 7, "name": name, "born": None}}
-        with pytest.raises(ValueError, match=f"column 'who': .*{reason}"):
-            lines.encode(pa.RecordBatch.from_pylist([row], schema=schema))
-    literal = CsvFormat(schema, null_text="-", element_delimiter="|")
-    row = {"n": 1, "who": {"age": None, "name": None, "born": None}}
-    assert literal.encode(pa.RecordBatch.from_pylist([row], schema=schema)).to_pylist() == [b"1,-|-|-"]
-    assert literal.decode(messages(b"1,-|-|-", b"2,")).to_pylist() == [row, {"n": 2, "who": None}]
 
 
 def test_lists_that_would_be_read_as_others_are_not_written_as_csv() -> None:
@@ -490,62 +459,6 @@ def test_json_is_written_with_times_of_sql_and_without_nulls_where_that_is_asked
         JsonFormat(schema, timestamp_format="ISO")
 
 
-def test_a_timestamp_has_a_zone_in_json_just_where_its_column_has_one_if_it_is_read_as_flink_does() -> None:
-    noon = datetime.datetime(2024, 1, 2, 12)
-    local, instant = pa.timestamp("ms"), pa.timestamp("ms", "UTC")
-    for text, is_local, value in (
-        ("2024-01-02 12:00:00", True, noon),
-        ("2024-01-02T12:00:00Z", False, noon),
-        ("2024-01-02T14:00:00+02:00", False, noon),
-    ):
-        for kind in (local, instant):
-            is_read = (kind == local) == is_local
-            schema = pa.schema({"a": kind, "l": pa.list_(kind), "m": pa.map_(pa.string(), kind)})
-            message = messages(f'{{"a":"{text}","l":["{text}"],"m":{{"k":"{text}"}}}}'.encode())
-            assert len(decode_each(JsonFormat(schema), message).failures) == 0
-            for name in schema.names:
-                column = pa.schema([schema.field(name)])
-                assert (len(decode_each(JsonFormat(column, rounds=True), message).failures) == 0) == is_read
-            (row,) = JsonFormat(schema, rounds=True, bad_values="null").decode(message).to_pylist()
-            found = row["a"] and row["a"].replace(tzinfo=None)
-            assert found == (value if is_read else None)
-
-
-ARRAYS = messages(
-    b'{"i":1}', None, b'[{"i":2},null,{"i":3}]', b" [\n]", b'[{"i":4,"t":"a\tb"}]', b'[{"i":5},6]', b"[null]"
-)
-
-
-def test_an_array_of_json_gives_a_row_for_each_of_its_objects() -> None:
-    schema = {"i": int, "t": str}
-    decoded = decode_each(JsonFormat(schema), ARRAYS)
-    assert decoded.data.column("i").to_pylist() == [1, 2, 3, 4]
-    assert decoded.data.column("t").to_pylist() == [None, None, None, "a\tb"]
-    assert decoded.rows is not None
-    assert decoded.rows.tolist() == [0, 2, 2, 4]
-    assert [(each.index, each.reason) for each in decoded.failures] == [(5, "no JSON object: b'6'")]
-    without_bad = decode_each(JsonFormat(schema, bad_values="null"), ARRAYS)
-    assert without_bad.data.column("i").to_pylist() == [1, 2, 3, 4, 5]
-    assert decode_each(JsonFormat(schema), messages(b"[]")).data.num_rows == 0
-    for bad in (b'[{"i":1}', b'[{"i":1}] {"i":2}', b'[[{"i":1}]]', b"[" * 3_000 + b"]" * 3_000):
-        assert len(decode_each(JsonFormat(schema), messages(bad)).failures) == 1
-
-
-def test_where_each_message_is_to_give_one_row_an_array_cannot_be_read() -> None:
-    decoded = decode_each(
-        JsonFormat({"i": int}), messages(b'{"i":1}', b'[{"i":2}]', b'[{"i":3},{"i":4}]'), one_each=True
-    )
-    assert decoded.data.to_pylist() == [{"i": 1}]
-    assert [each.index for each in decoded.failures] == [1, 2]
-
-
-def test_rows_of_an_array_keep_columns_and_time_of_their_message() -> None:
-    with OneInputHarness.of(lambda stream: stream.decode(JsonFormat({"i": int}), keep=["offset"])) as harness:
-        values = pa.array([b'[{"i":1},{"i":2}]', b"[]", b'{"i":3}'], pa.binary())
-        harness.process_batch(pa.record_batch({"value": values, "offset": [5, 6, 7]}), [1, 2, 3])
-        assert [(row.offset, row.i) for row in harness.results()] == [(5, 1), (5, 2), (7, 3)]
-
-
 def test_json_that_lacks_a_column_is_refused_where_that_is_asked_for() -> None:
     strict = JsonFormat({"a": int, "b": int}, fail_on_missing_field=True)
     messages = [b'{"a":1,"b":null}', b'{"a":1,"c":{"b":1}}', b'{"b":1,"a":2}']
@@ -559,15 +472,6 @@ def test_json_that_lacks_a_column_is_refused_where_that_is_asked_for() -> None:
         (failure,) = decode_each(strict, pa.array([f'{{"a":null,"z":{unusual}}}'.encode()])).failures
         assert failure.reason.startswith(reason)
     assert decode_each(strict, pa.array([b'{"a":null,"b":null,"z":NaN,"t":"\t"}'])).data.num_rows == 1
-
-
-def test_rows_with_nulls_are_not_looked_at_one_by_one_for_columns_that_they_lack(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(flinkray.connectors.formats.json, "_refuse_missing", None)
-    schema = {"a": int, "field_0": list[int], "r": pa.struct([("x", pa.int64()), ("a b", pa.string())])}
-    nulls = messages(b'{"a":null,"field_0":[null],"r":null}', b'{"r":{"x":null,"a b":"c"},"a":1,"field_0":[]}')
-    assert JsonFormat(schema, fail_on_missing_field=True).decode(nulls).num_rows == 2
 
 
 def test_json_that_lacks_a_field_in_a_column_is_refused_where_that_is_asked_for() -> None:

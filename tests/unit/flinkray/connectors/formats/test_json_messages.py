@@ -1,0 +1,101 @@
+"""Messages of JSON: zones of timestamps, numbers that are none, arrays of rows, and fields that are not there."""
+
+from __future__ import annotations
+
+import datetime
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import flinkray.connectors.formats.json
+from flinkray import JsonFormat
+from flinkray.connectors.formats.message_format import decode_each
+from flinkray.testing import OneInputHarness
+
+
+def messages(*each: bytes | None) -> pa.Array:
+    return pa.array(each, pa.large_binary())
+
+
+def test_a_timestamp_has_a_zone_in_json_just_where_its_column_has_one_if_it_is_read_as_flink_does() -> None:
+    noon = datetime.datetime(2024, 1, 2, 12)
+    local, instant = pa.timestamp("ms"), pa.timestamp("ms", "UTC")
+    for text, is_local, value in (
+        ("2024-01-02 12:00:00", True, noon),
+        ("2024-01-02T12:00:00Z", False, noon),
+        ("2024-01-02T14:00:00+02:00", False, noon),
+    ):
+        for kind in (local, instant):
+            is_read = (kind == local) == is_local
+            schema = pa.schema({"a": kind, "l": pa.list_(kind), "m": pa.map_(pa.string(), kind)})
+            message = messages(f'{{"a":"{text}","l":["{text}"],"m":{{"k":"{text}"}}}}'.encode())
+            assert len(decode_each(JsonFormat(schema), message).failures) == 0
+            for name in schema.names:
+                column = pa.schema([schema.field(name)])
+                assert (len(decode_each(JsonFormat(column, rounds=True), message).failures) == 0) == is_read
+            (row,) = JsonFormat(schema, rounds=True, bad_values="null").decode(message).to_pylist()
+            found = row["a"] and row["a"].replace(tzinfo=None)
+            assert found == (value if is_read else None)
+
+
+def test_nan_and_infinity_are_text_in_json_that_is_written_as_flink_does() -> None:
+    schema = pa.schema({"a": pa.float64(), "l": pa.list_(pa.float32()), "h": pa.float16()})
+    rows: list[dict[str, Any]] = [
+        {"a": float("-inf"), "l": [float("inf"), None, 1], "h": None},
+        {"a": None, "l": [], "h": float("inf")},
+    ]
+    data = pa.RecordBatch.from_pylist(rows, schema=schema)
+    flinks = JsonFormat(schema, rounds=True)
+    assert flinks.encode(data).to_pylist() == [
+        b'{"a":"-Infinity","l":["Infinity",null,1.0],"h":null}',
+        b'{"a":null,"l":[],"h":"Infinity"}',
+    ]
+    assert flinks.decode(flinks.encode(data)).equals(data)
+    nan = pa.record_batch({"a": [float("nan"), 1.5]})
+    assert JsonFormat(rounds=True).encode(nan).to_pylist() == [b'{"a":"NaN"}', b'{"a":1.5}']
+    assert JsonFormat().encode(nan).to_pylist() == [b'{"a":null}', b'{"a":1.5}']
+
+
+ARRAYS = messages(
+    b'{"i":1}', None, b'[{"i":2},null,{"i":3}]', b" [\n]", b'[{"i":4,"t":"a\tb"}]', b'[{"i":5},6]', b"[null]"
+)
+
+
+def test_an_array_of_json_gives_a_row_for_each_of_its_objects() -> None:
+    schema = {"i": int, "t": str}
+    decoded = decode_each(JsonFormat(schema), ARRAYS)
+    assert decoded.data.column("i").to_pylist() == [1, 2, 3, 4]
+    assert decoded.data.column("t").to_pylist() == [None, None, None, "a\tb"]
+    assert decoded.rows is not None
+    assert decoded.rows.tolist() == [0, 2, 2, 4]
+    assert [(each.index, each.reason) for each in decoded.failures] == [(5, "no JSON object: b'6'")]
+    without_bad = decode_each(JsonFormat(schema, bad_values="null"), ARRAYS)
+    assert without_bad.data.column("i").to_pylist() == [1, 2, 3, 4, 5]
+    assert decode_each(JsonFormat(schema), messages(b"[]")).data.num_rows == 0
+    for bad in (b'[{"i":1}', b'[{"i":1}] {"i":2}', b'[[{"i":1}]]', b"[" * 3_000 + b"]" * 3_000):
+        assert len(decode_each(JsonFormat(schema), messages(bad)).failures) == 1
+
+
+def test_where_each_message_is_to_give_one_row_an_array_cannot_be_read() -> None:
+    decoded = decode_each(
+        JsonFormat({"i": int}), messages(b'{"i":1}', b'[{"i":2}]', b'[{"i":3},{"i":4}]'), one_each=True
+    )
+    assert decoded.data.to_pylist() == [{"i": 1}]
+    assert [each.index for each in decoded.failures] == [1, 2]
+
+
+def test_rows_of_an_array_keep_columns_and_time_of_their_message() -> None:
+    with OneInputHarness.of(lambda stream: stream.decode(JsonFormat({"i": int}), keep=["offset"])) as harness:
+        values = pa.array([b'[{"i":1},{"i":2}]', b"[]", b'{"i":3}'], pa.binary())
+        harness.process_batch(pa.record_batch({"value": values, "offset": [5, 6, 7]}), [1, 2, 3])
+        assert [(row.offset, row.i) for row in harness.results()] == [(5, 1), (5, 2), (7, 3)]
+
+
+def test_rows_with_nulls_are_not_looked_at_one_by_one_for_columns_that_they_lack(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(flinkray.connectors.formats.json, "_refuse_missing", None)
+    schema = {"a": int, "field_0": list[int], "r": pa.struct([("x", pa.int64()), ("a b", pa.string())])}
+    nulls = messages(b'{"a":null,"field_0":[null],"r":null}', b'{"r":{"x":null,"a b":"c"},"a":1,"field_0":[]}')
+    assert JsonFormat(schema, fail_on_missing_field=True).decode(nulls).num_rows == 2
