@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from flinkray.errors import InvalidProgramError
 from flinkray.tables.connectors.in_memory import register_rows
 from tests.support.flink_statements import CHANGES, change_text, flink_statements, is_query
 from tests.support.jobs import environment
@@ -39,6 +40,20 @@ def test_files_of_raw_text_have_a_line_for_each_row(tmp_path: Path, columns: str
     assert [each.read_text() for each in tmp_path.rglob("part*")] == ["a,b\n"]
     with tables.execute_sql("SELECT * FROM w").collect() as rows:
         assert [", ".join(map(repr, row)) for row in rows] == [values]
+
+
+def test_files_of_raw_text_have_a_charset(tmp_path: Path) -> None:
+    tables = environment({"table.dml-sync": True}, parallelism=1).tables
+    options = f"'connector' = 'filesystem', 'format' = 'raw', 'path' = '{tmp_path}', 'raw.charset' = "
+    tables.execute_sql(f"CREATE TABLE w (s STRING) WITH ({options} 'ISO-8859-1')")
+    tables.execute_sql("INSERT INTO w VALUES ('é')")
+    assert [each.read_bytes() for each in tmp_path.rglob("part*")] == [b"\xe9\n"]
+    with tables.execute_sql("SELECT * FROM w").collect() as rows:
+        assert [row.s for row in rows] == ["é"]
+    for charset, words in (("UTF-16", "lines of UTF-16 are not told apart"), ("nope", "there is no charset 'nope'")):
+        tables.execute_sql(f"CREATE OR REPLACE TABLE x (s STRING) WITH ({options} '{charset}')")
+        with pytest.raises(InvalidProgramError, match=words):
+            tables.execute_sql("SELECT * FROM x")
 
 
 def changes(options: dict[str, object]) -> list[tuple[str, str, int]]:

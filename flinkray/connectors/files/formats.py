@@ -71,6 +71,8 @@ class FileFormat(ABC):
     """A file format: how a file is cut into splits, and how a split is read. It has no state."""
 
     kind = Kind.ROW
+    charset: str | None = None
+    """What text is read as, where the format is one of text; None: UTF-8."""
     shows_types = False
     """Whether a file says the types of its columns; otherwise they are inferred from values."""
 
@@ -240,7 +242,8 @@ class CsvFiles(FileFormat):
         return pa_csv.ReadOptions(block_size=block_bytes)
 
     def _stream(self, system: fs.FileSystem, path: str) -> pa.NativeFile:
-        return open_stream(system, path)
+        stream = open_stream(system, path)
+        return stream if self.charset is None else pa.transcoding_input_stream(stream, self.charset, "utf-8")
 
     def splits(self, system: fs.FileSystem, path: str, size: int) -> list[tuple[int, int | None]]:
         return [(0, None)] if size else []
@@ -326,7 +329,9 @@ class LineFiles(FileFormat):
 
     def blocks(self, split: FileSplit) -> Iterator[tuple[Any, int]]:
         """Blocks of whole rows that begin in the split's range of bytes, as `parse` takes them; the byte after each."""
-        return _line_blocks(split)
+        blocks = _line_blocks(split)
+        charset = self.charset
+        return blocks if charset is None else ((lines.decode(charset).encode(), after) for lines, after in blocks)
 
     def read(self, split: FileSplit, schema: pa.Schema, batch_rows: int) -> Iterator[tuple[pa.RecordBatch, FileSplit]]:
         skip = split.row
@@ -347,7 +352,7 @@ class JsonFiles(LineFiles):
 
     def schema(self, system: fs.FileSystem, path: str) -> pa.Schema | None:
         schema: pa.Schema | None = None
-        for lines, after in _line_blocks(FileSplit("", path, system)):
+        for lines, after in self.blocks(FileSplit("", path, system)):
             if lines.strip():
                 found = _with_arrays(lines, infer_json_schema)
                 schema = found if schema is None else filled(schema, found)
@@ -392,7 +397,7 @@ class TextFiles(LineFiles):
         try:
             text = pa.array([lines.removesuffix(b"\n")], pa.large_binary()).cast(pa.large_string())
         except pa.ArrowInvalid as error:
-            raise UnicodeError("text is read as UTF-8, and this is none; convert it first") from error
+            raise UnicodeError("text is read as UTF-8, and this is none; set charset=, or convert it first") from error
         values = pc.list_flatten(pc.split_pattern(text, "\n"))
         if b"\r" in lines:
             values = pc.replace_substring_regex(values, "\r$", "")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import copy
 import logging
 import re
@@ -14,7 +15,14 @@ import pyarrow as pa
 from pyarrow import fs
 
 from flinkray.batches.batch import Batch
-from flinkray.connectors.files.formats import CsvFiles, FileFormat, FileSplit, ParquetFiles, refuse_ambiguous
+from flinkray.connectors.files.formats import (
+    CsvFiles,
+    FileFormat,
+    FileSplit,
+    LineFiles,
+    ParquetFiles,
+    refuse_ambiguous,
+)
 from flinkray.connectors.files.inferred_types import filled, has_unknown, unknown_as_text
 from flinkray.connectors.files.known_formats import FORMATS, format_of
 from flinkray.connectors.files.message_lines import KINDS, MessageLines
@@ -89,6 +97,8 @@ class FileSource(Source):
         bad_lines: "skip": lines that a MessageFormat cannot read are left out; "fail": they end the job.
         comments: whether lines that begin with # are no messages.
         cuts_times: whether times of files with more digits than those of `schema` are cut; else they are an error.
+        charset: of files of text: "csv", "json", "text" and lines of a MessageFormat. All but "csv" need one in which a
+            line break is the byte 10, as it is in all but UTF-16 and the like.
     """
 
     # Of the class, too: sources that were stored before there was any of this have none.
@@ -99,6 +109,7 @@ class FileSource(Source):
     _path_pattern: str | None = None
     _lines: MessageLines | None = None
     _cuts_times = False
+    _charset: str | None = None
 
     def __init__(
         self,
@@ -116,6 +127,7 @@ class FileSource(Source):
         bad_lines: str = "fail",
         comments: bool = False,
         cuts_times: bool = False,
+        charset: str = "UTF-8",
     ) -> None:
         self._paths = [paths] if isinstance(paths, PathLike) else list(paths)
         if not self._paths:
@@ -143,6 +155,7 @@ class FileSource(Source):
                 f"no file format {format!r}{did_you_mean(format, FORMATS)}; there are {', '.join(FORMATS)}"
             )
         self._format_name = format
+        self._charset = _charset_named(charset)
         self._declared = None if schema is None else record_type(schema).schema
         self._columns = columns
         self._delimiter = delimiter
@@ -247,6 +260,19 @@ class FileSource(Source):
         return pa.Table.from_batches(batches, prepared._schema)
 
     def _format(self) -> FileFormat:
+        format = self._plain_format()
+        if self._charset is not None:
+            if not isinstance(format, CsvFiles | LineFiles):
+                raise InvalidProgramError("FileSource(charset=...) is for csv, json, text and lines of messages")
+            if isinstance(format, LineFiles) and "\n".encode(self._charset) != b"\n":
+                raise InvalidProgramError(
+                    f"lines of {self._charset} are not told apart by bytes; convert them to UTF-8"
+                )
+            format = copy.copy(format)
+            format.charset = self._charset
+        return format
+
+    def _plain_format(self) -> FileFormat:
         if self._lines is not None:
             return self._lines
         if self._format_name is None:  # once: all files are listed for it
@@ -305,6 +331,15 @@ class FileSource(Source):
             return schema
         wanted = set(self._columns)
         return pa.schema([field for field in schema if field.name in wanted])
+
+
+def _charset_named(charset: str) -> str | None:
+    """The charset as Python calls it; None: UTF-8."""
+    try:
+        name = codecs.lookup(charset).name
+    except LookupError:
+        raise InvalidProgramError(f"there is no charset {charset!r}") from None
+    return None if name == "utf-8" else name
 
 
 def _cut(format: FileFormat, system: fs.FileSystem, path: str, size: int) -> list[tuple[FileSplit, int | None]]:

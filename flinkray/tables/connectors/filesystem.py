@@ -94,6 +94,17 @@ def _compression(options: ConnectorOptions, file_format: str) -> str | None:
     return None
 
 
+def _raw_charset(options: ConnectorOptions) -> str:
+    charset = options.text("raw.charset", "UTF-8")
+    try:
+        is_told_apart = "\n".encode(charset) == b"\n"
+    except LookupError:
+        raise options.fail(f"there is no charset {charset!r}") from None
+    if not is_told_apart:
+        raise options.fail(f"lines of {charset} are not told apart by bytes; set 'raw.charset' to another one")
+    return charset
+
+
 def _check_times(options: ConnectorOptions, file_format: str, *, is_written: bool) -> None:
     for name, why in (
         ("utc-timezone", "times are read and written as they are, in whatever zone a process runs"),
@@ -141,6 +152,7 @@ def _source(table: Table, options: ConnectorOptions) -> TableSource:
         path_pattern=options.read("source.path.regex-pattern", _regular_expression),
         bad_lines="skip" if lines is not None and skips_bad_messages(options, "format") else "fail",
         cuts_times=True,
+        charset=_raw_charset(options) if file_format == "text" else "UTF-8",
         comments=file_format == "csv" and lines is not None and options.truth("csv.allow-comments"),
     )
     return TableSource(source, renamed)
@@ -151,7 +163,8 @@ def _sink(table: Table, options: ConnectorOptions) -> Sink:
     if is_changelog(options, "format"):
         raise options.fail(f"files of format {file_format!r} are read, and not written")
     _check_times(options, file_format, is_written=True)
-    lines = RawFormat() if file_format == "text" else _lines(table, options, file_format)
+    is_text = file_format == "text"
+    lines = RawFormat(str, _raw_charset(options)) if is_text else _lines(table, options, file_format)
     if lines is None and file_format == "csv" and field_delimiter(options, "csv.") != ",":
         raise options.fail("with 'csv.header' CSV is written with commas, whatever 'csv.field-delimiter' says")
     options.has_no_effect(

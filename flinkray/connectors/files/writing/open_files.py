@@ -284,7 +284,7 @@ class _TextFile(OpenFile):
 
 def _write_lines(stream: Any, texts: pa.Array) -> None:
     lines = pa.LargeListArray.from_arrays([0, len(texts)], texts)
-    stream.write(pc.binary_join(lines, pa.scalar("\n", pa.large_string()))[0].as_buffer())
+    stream.write(pc.binary_join(lines, pa.scalar(b"\n").cast(texts.type))[0].as_buffer())
     stream.write(b"\n")
 
 
@@ -297,7 +297,7 @@ class _MessagesFile(OpenFile):
 
     def write(self, batch: pa.RecordBatch) -> None:
         if batch.num_rows:
-            _write_lines(self._stream, self._format.encode(batch).cast(pa.large_string()))
+            _write_lines(self._stream, self._format.encode(batch))
 
 
 WRITERS: dict[str, type[OpenFile]] = {

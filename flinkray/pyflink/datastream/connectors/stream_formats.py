@@ -28,10 +28,10 @@ class StreamFormat(FileFormat):
 
     @staticmethod
     def text_line_format(charset_name: str = "UTF-8") -> StreamFormat:
-        """Lines of UTF-8 text."""
-        if charset_name.upper().replace("_", "-") not in ("UTF-8", "UTF8"):
-            raise ValueError(f"text is read as UTF-8, not {charset_name}")
-        return StreamFormat("text")
+        """Lines of text, in a charset in which a line break is the byte 10."""
+        return StreamFormat(
+            "text", source=lambda paths, every: FileSource(paths, "text", monitor=every, charset=charset_name)
+        )
 
 
 class BulkFormat(FileFormat):

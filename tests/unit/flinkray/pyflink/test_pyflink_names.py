@@ -170,8 +170,9 @@ def test_text_files_are_read_by_the_builder(tmp_path: Any) -> None:
     (tmp_path / "words").write_text("a\n")
     source = FileSource.for_record_stream_format(StreamFormat.text_line_format(), str(tmp_path / "words"))
     assert str(source.process_static_file_set().build().output_type) == "scalar<value: string>"
-    with pytest.raises(ValueError, match="UTF-8"):
-        StreamFormat.text_line_format("latin-1")
+    (tmp_path / "words").write_bytes("é\n\n".encode("latin-1"))
+    latin = FileSource.for_record_stream_format(StreamFormat.text_line_format("ISO-8859-1"), str(tmp_path / "words"))
+    assert latin.build().read_all().column("value").to_pylist() == ["é", ""]
 
 
 # -- jobs

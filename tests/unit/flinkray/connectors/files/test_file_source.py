@@ -25,6 +25,7 @@ from pyarrow import fs
 import flinkray.connectors.files.formats
 import flinkray.connectors.files.source
 from flinkray import (
+    CsvFormat,
     DebeziumJsonFormat,
     FileSource,
     InvalidProgramError,
@@ -710,3 +711,37 @@ def test_lines_of_utf_16_are_said_to_be_such(tmp_path: Path, charset: str) -> No
     for schema in (None, {"n": int}):
         with pytest.raises((InvalidProgramError, RecordError), match=r"a\.json.*: it is text of UTF-16.*; convert it"):
             FileSource(tmp_path, schema=schema).read_all()
+
+
+@pytest.mark.parametrize(
+    ("name", "charset", "text", "options"),
+    [
+        ("a.csv", "ISO-8859-1", "n;é\n1;ü\n", {"delimiter": ";"}),
+        ("a.csv", "utf-16", "n\té\n1\tü\n", {"delimiter": "\t"}),
+        ("a.json", "windows-1252", '{"n":1,"é":"ü"}\n', {}),
+        ("a", "cp850", "1,ü", {"format": CsvFormat({"n": int, "é": str})}),
+        ("a", "GBK", '{"n":1,"é":"ü"}\n', {"format": JsonFormat({"n": int, "é": str})}),
+    ],
+)
+def test_text_is_read_in_its_charset(
+    name: str, charset: str, text: str, options: dict[str, Any], tmp_path: Path
+) -> None:
+    (tmp_path / name).write_bytes(text.encode(charset))
+    source = FileSource(tmp_path / name, charset=charset, **options)
+    assert table_of(read(source)).to_pylist() == [{"n": 1, "é": "ü"}]
+
+
+def test_lines_keep_their_charset_and_their_places(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_bytes("é\n\nü".encode("latin-1"))
+    (tmp_path / "a.parquet").write_bytes(b"")
+    source = cloudpickle.loads(cloudpickle.dumps(FileSource(tmp_path / "a.txt", charset="latin1").prepare()))
+    assert source.read_all().column("value").to_pylist() == ["é", "", "ü"]
+    for charset, name, words in (
+        ("nope", "a.txt", "there is no charset 'nope'"),
+        ("utf-16", "a.txt", "lines of utf-16 are not told apart by bytes"),
+        ("latin-1", "a.parquet", "charset=...\\) is for csv, json, text"),
+    ):
+        with pytest.raises(InvalidProgramError, match=words):
+            FileSource(tmp_path / name, charset=charset).prepare()
+    with pytest.raises(RecordError, match=r"a\.txt: 'ascii' codec can't decode byte 0xe9"):
+        FileSource(tmp_path / "a.txt", charset="ascii").read_all()
