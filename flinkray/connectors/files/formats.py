@@ -24,6 +24,7 @@ from flinkray.connectors.formats.csv import check_decimals
 from flinkray.connectors.formats.json_lines import from_json_lines, infer_json_schema
 from flinkray.connectors.formats.json_values import array_elements
 from flinkray.connectors.formats.message_format import shown
+from flinkray.connectors.formats.nested_columns import is_uuid
 from flinkray.errors import InvalidProgramError
 from flinkray.types.nested import contains
 from flinkray.types.records import SCALAR_COLUMN, Kind
@@ -301,6 +302,8 @@ def _is_row_longer_than_block(error: pa.ArrowInvalid, block_bytes: int) -> bool:
 
 def _csv_type(kind: pa.DataType) -> pa.DataType:
     """The type with which Arrow's CSV reader reads values of `kind`, some of which it does not know itself."""
+    if is_uuid(kind):
+        return pa.string()
     if isinstance(kind, pa.BaseExtensionType):
         return _csv_type(kind.storage_type)
     if pa.types.is_dictionary(kind):

@@ -34,7 +34,7 @@ from flinkray.connectors.files.small_files import FileGroup, grouped
 from flinkray.connectors.files.storage import explained
 from flinkray.connectors.formats.json_lines import MissingColumnError
 from flinkray.connectors.formats.message_format import MessageFormat
-from flinkray.connectors.formats.nested_columns import retyped, with_times_cut
+from flinkray.connectors.formats.nested_columns import is_uuid, retyped, with_times_cut
 from flinkray.connectors.source import (
     Boundedness,
     Source,
@@ -49,6 +49,7 @@ from flinkray.connectors.threaded_splits import ThreadedSplitReader
 from flinkray.errors import InvalidProgramError, RecordError, UnknownColumnError, did_you_mean, operator_label
 from flinkray.functions.type_hints import record_type
 from flinkray.time.durations import Duration, to_millis
+from flinkray.types.nested import contains
 from flinkray.types.records import Kind, RecordType
 
 log = logging.getLogger(__name__)
@@ -520,6 +521,8 @@ def _cast(column: pa.Array, field: pa.Field, cuts_times: bool) -> pa.Array:
 
 def _cast_values(column: pa.Array, kind: pa.DataType, cuts_times: bool) -> pa.Array:
     try:
+        if contains(column.type, is_uuid) or contains(kind, is_uuid):  # of which Arrow makes text of their bytes
+            return retyped(column, kind, pa.Array.cast)
         return with_times_cut(column, kind) if cuts_times else column.cast(kind)
     except pa.ArrowNotImplementedError:  # to most dictionaries and extension types
         return retyped(column, kind, pa.Array.cast)

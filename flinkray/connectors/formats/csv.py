@@ -26,7 +26,7 @@ from flinkray.connectors.formats.message_format import (
     shown,
     written_columns,
 )
-from flinkray.connectors.formats.nested_columns import is_list, lengths, offsets, retyped
+from flinkray.connectors.formats.nested_columns import is_list, is_uuid, lengths, offsets, retyped, uuid_texts
 from flinkray.functions.type_hints import record_type
 from flinkray.types.arrow_types import is_bytes, is_text
 from flinkray.types.records import RecordType
@@ -453,10 +453,12 @@ def _of_texts(kind: pa.DataType) -> pa.DataType:
 
 
 def _read_type(kind: pa.DataType) -> pa.DataType:
-    return pa.string() if _has_parts(kind) or is_bytes(kind) else kind
+    return pa.string() if _has_parts(kind) or is_bytes(kind) or is_uuid(kind) else kind
 
 
 def _as_text(values: pa.Array, _kind: pa.DataType | None = None) -> pa.Array:
+    if is_uuid(values.type):
+        return uuid_texts(values)
     if pa.types.is_decimal(values.type):
         return decimal_texts(values)
     if pa.types.is_floating(values.type):

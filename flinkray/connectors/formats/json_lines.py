@@ -16,7 +16,15 @@ from pyarrow import types
 
 from flinkray.connectors.formats.json_values import NumberText, converted_lines
 from flinkray.connectors.formats.message_format import decimal_texts, java_numbers
-from flinkray.connectors.formats.nested_columns import entries, is_list, lengths, offsets, retyped
+from flinkray.connectors.formats.nested_columns import (
+    entries,
+    is_list,
+    is_uuid,
+    lengths,
+    offsets,
+    retyped,
+    uuid_texts,
+)
 from flinkray.types.arrow_types import is_bytes, is_text
 from flinkray.types.nested import contains, with_items
 
@@ -87,6 +95,8 @@ def _texts_and_nulls(column: pa.Array, style: _Style) -> pa.Array:
 def _json_texts(column: pa.Array, style: _Style) -> pa.Array:
     """Each value as JSON; null where it is null."""
     kind = column.type
+    if is_uuid(kind):
+        return _quoted(uuid_texts(column))
     if isinstance(kind, pa.BaseExtensionType):
         return _json_texts(column.storage, style)
     if types.is_dictionary(kind):
@@ -259,6 +269,8 @@ def _read(lines: bytes, schema: pa.Schema, checks_zones: bool) -> pa.RecordBatch
 def written_type(kind: pa.DataType) -> pa.DataType:
     """The type with which Arrow's JSON reader reads what `to_json_lines` writes of `kind`; maps are lists of their
     entries."""
+    if is_uuid(kind):
+        return pa.string()
     if isinstance(kind, pa.BaseExtensionType):
         return written_type(kind.storage_type)
     if types.is_dictionary(kind):

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
+from flinkray.types.arrow_types import is_text
 from flinkray.types.nested import with_items
 
 _LISTS = (
@@ -18,6 +19,39 @@ _LISTS = (
     types.is_list_view,
     types.is_large_list_view,
 )
+
+
+_UUID = r"^(?i)[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$"
+_UUID_PARTS = ((0, 8), (8, 12), (12, 16), (16, 20), (20, 32))
+
+
+def is_uuid(kind: pa.DataType) -> bool:
+    """Whether it is Arrow's type of UUIDs."""
+    return bool(kind == pa.uuid())
+
+
+def uuid_texts(uuids: pa.Array) -> pa.Array:
+    """UUIDs as text: `550e8400-e29b-41d4-a716-446655440000`."""
+    nulls = uuids.is_null()
+    filled = pc.fill_null(uuids.storage, bytes(16))
+    digits = pa.array([b"".join(filled.to_pylist()).hex()], pa.large_string())
+    starts = np.arange(len(uuids) + 1, dtype=np.int64) * 32
+    whole = pa.LargeStringArray.from_buffers(len(uuids), pa.py_buffer(starts), digits.buffers()[2])
+    whole = whole.cast(pa.string())
+    texts = pc.binary_join_element_wise(*(pc.utf8_slice_codeunits(whole, *part) for part in _UUID_PARTS), "-")
+    return pc.if_else(nulls, None, texts)
+
+
+def _uuids(texts: pa.Array) -> pa.Array:
+    """Raises ValueError where a text is no UUID."""
+    texts = texts.cast(pa.string())
+    is_wrong = pc.invert(pc.match_substring_regex(texts, _UUID))
+    if pc.any(is_wrong).as_py():
+        raise ValueError(f"{texts.filter(is_wrong)[0].as_py()!r} is no UUID")
+    digits = pc.fill_null(pc.replace_substring(texts, "-", ""), "0" * 32)
+    stored = pa.py_buffer(bytes.fromhex("".join(digits.to_pylist())))
+    wide = pa.FixedSizeBinaryArray.from_buffers(pa.binary(16), len(texts), [None, stored])
+    return pa.ExtensionArray.from_storage(pa.uuid(), pc.if_else(texts.is_valid(), wide, None).cast(pa.binary(16)))
 
 
 def is_list(kind: pa.DataType) -> bool:
@@ -48,6 +82,10 @@ def retyped(column: pa.Array, kind: pa.DataType, convert: Callable[[pa.Array, pa
     """
     if column.type.equals(kind):
         return column
+    if is_uuid(column.type) and is_text(kind):
+        return uuid_texts(column).cast(kind)
+    if is_uuid(kind) and is_text(column.type):
+        return _uuids(column)
     if isinstance(kind, pa.BaseExtensionType) and not isinstance(column.type, pa.BaseExtensionType):
         return pa.ExtensionArray.from_storage(kind, retyped(column, kind.storage_type, convert))
     if types.is_dictionary(kind) and not types.is_dictionary(column.type):
