@@ -510,8 +510,9 @@ def from_row(
 def _line_blocks(split: FileSplit) -> Iterator[tuple[bytes, int]]:
     """Blocks of whole lines that begin in the split's range of bytes, each with the byte after it."""
     system, path = split.filesystem, split.path
-    with open_stream(system, path) if _compression(path) else system.open_input_file(path) as stream:
-        position, chunk = _to_first_line(stream, split.start)
+    is_compressed = _compression(path) is not None
+    with open_stream(system, path) if is_compressed else system.open_input_file(path) as stream:
+        position, chunk = _to_first_line(stream, split.start, is_compressed)
         begun: list[bytes] = []
         """The beginning of a line that goes on in the next chunk. Each chunk is searched and copied once, however long
         the line is."""
@@ -538,7 +539,7 @@ def _line_blocks(split: FileSplit) -> Iterator[tuple[bytes, int]]:
             chunk = b""
 
 
-def _to_first_line(stream: pa.NativeFile, start: int) -> tuple[int, bytes]:
+def _to_first_line(stream: pa.NativeFile, start: int, is_compressed: bool) -> tuple[int, bytes]:
     """Goes to the first line that begins at or after `start`: its position, and what has been read of it.
 
     A line that begins before `start` belongs to the range before.
@@ -548,10 +549,10 @@ def _to_first_line(stream: pa.NativeFile, start: int) -> tuple[int, bytes]:
         if first.startswith(_UTF_16_MARKS):
             raise UnicodeError("it is text of UTF-16, as its first bytes say; convert it to UTF-8 first")
         return (len(_BYTE_ORDER_MARK), first[3:]) if first.startswith(_BYTE_ORDER_MARK) else (0, first)
-    if stream.seekable():
-        stream.seek(start - 1)
+    if is_compressed:
+        _skip(stream, start - 1)  # only a restored split begins in the middle
     else:
-        _skip(stream, start - 1)  # compressed: only a restored split begins in the middle
+        stream.seek(start - 1)
     position = start - 1
     while chunk := stream.read(_READ_BYTES):
         found = chunk.find(b"\n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import itertools
 import lzma
 import zlib
@@ -10,10 +11,12 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyarrow import fs
 
 import flinkray.connectors.files.formats
 import flinkray.connectors.files.message_lines
 from flinkray import CsvFormat, FileSource, RecordError
+from flinkray.connectors.files.formats import FileSplit
 from flinkray.connectors.files.message_lines import MessageLines
 from tests.support.api import rows_of
 from tests.support.files import read, splits_of
@@ -91,6 +94,25 @@ def test_what_was_compressed_with_xz_or_zlib_is_decompressed(tmp_path: Path, for
     for suffix, compress in (("xz", lzma.compress), ("deflate", zlib.compress)):
         (tmp_path / f"a.{suffix}").write_bytes(compress(text.encode()))
         assert rows(FileSource(tmp_path / f"a.{suffix}", format)) == [(1, "a")]
+
+
+@pytest.mark.parametrize(
+    ("suffix", "compress"), [("gz", gzip.compress), ("xz", lzma.compress), ("deflate", zlib.compress)]
+)
+def test_reading_goes_on_in_the_middle_of_what_is_compressed(
+    suffix: str, compress: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(flinkray.connectors.files.formats, "_READ_BYTES", 100)
+    file = tmp_path / f"a.{suffix}"
+    file.write_bytes(compress("".join(f"{n},a\n" for n in range(200)).encode()))
+    lines = MessageLines(ROWS)
+    whole = FileSplit("", str(file), fs.LocalFileSystem())
+    read = list(lines.read(whole, ROWS.record_type.schema, 7))
+    done = 0
+    for batch, left in read:
+        done += batch.num_rows
+        rest = [n for data, _ in lines.read(left, ROWS.record_type.schema, 7) for n in data.column(0).to_pylist()]
+        assert rest == [*range(done, 200)]
 
 
 def test_streams_of_zlib_are_read_one_behind_the_other_and_whole_or_not_at_all(
