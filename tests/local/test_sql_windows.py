@@ -116,6 +116,10 @@ def test_aggregates_are_those_of_their_windows(
         f"SELECT {BOTH}, COUNT(*), SUM(v + 1) FROM {{hop}} WHERE v > -3 GROUP BY {BOTH}",
         *(f"SELECT k, {BOTH}, {MORE_CALLS} FROM {{{each}}} GROUP BY k, {BOTH}" for each in ("moved", "hop")),
         f"SELECT {BOTH}, COUNT(k), MAX(window_start), COUNT(*) FILTER (WHERE k = 'a') FROM {{hop}} GROUP BY k, {BOTH}",
+        f"SELECT {BOTH}, k, v, {CALLS}, GROUPING(v) FROM {{hop}} GROUP BY {BOTH}, ROLLUP (k, v)",
+        f"SELECT {BOTH}, k, {MORE_CALLS} FROM {{cumulate}} GROUP BY GROUPING SETS (({BOTH}, k), ({BOTH}))",
+        f"SELECT {BOTH}, MAX(c) FROM (SELECT k, {BOTH}, COUNT(*) AS c FROM {{tumble}} GROUP BY {BOTH}, CUBE (k)) AS s "
+        f"GROUP BY {BOTH}",
         f"SELECT DISTINCT {BOTH}, k FROM {{tumble}}",
         f"SELECT {BOTH}, k, v, n FROM {{cumulate}} WHERE x > 0",
         # Of results of windows, and of rows that were chosen by their windows.
@@ -125,6 +129,10 @@ def test_aggregates_are_those_of_their_windows(
             f"SELECT k, TUMBLE_START{time}, TUMBLE_END{time}, TUMBLE_ROWTIME{time}, AVG(v) FROM t "
             f"GROUP BY k, TUMBLE{time}",
             f"SELECT k, {BOTH}, window_end - 1, CAST(TRUNC(SUM(v) / COUNT(v)) AS INT) FROM tumble GROUP BY k, {BOTH}",
+        ),
+        (
+            f"SELECT TUMBLE_START{time}, k, v, COUNT(*), GROUPING(k) FROM t GROUP BY TUMBLE{time}, CUBE (k, v)",
+            f"SELECT window_start, k, v, COUNT(*), GROUPING(k) FROM tumble GROUP BY {BOTH}, CUBE (k, v)",
         ),
         (
             f"SELECT TUMBLE_END{time}, SUM(DISTINCT v), TUMBLE_ROWTIME{time} FROM t GROUP BY TUMBLE{time}",

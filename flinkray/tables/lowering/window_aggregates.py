@@ -104,6 +104,10 @@ def window_aggregate(plan: Aggregate, lowering: Lowering) -> Transformation:
     """A row for each key and window, once the window has ended."""
     if plan.window is not None:
         check_time(plan, f"{plan.window.kind} is over", plan.window.time, lowering)
+        if plan.grouping_sets:
+            if is_proctime(plan.input.row_type.types[plan.window.time]):
+                raise Unexecutable(plan, "windows of processing time have no grouping sets")
+            return lowering.of(_of_columns(plan, plan.window))
     zone = lowering.options.time_zone
     found = _of_group_window(plan, zone) or _of_table_function(plan, lowering) or _of_windowed_rows(plan)
     if found is None:
@@ -205,7 +209,13 @@ def _of_columns(plan: Aggregate, window: GroupWindow) -> Plan:
     width, count = len(rows.names), len(plan.keys)
     calls = tuple(f"$agg{number}" for number in range(len(plan.calls)))
     keys = (*plan.keys, width, width + 1, width + 2)
-    aggregate = Aggregate(function, keys, plan.calls, (*(f"$key{each}" for each in range(count)), *names, *calls))
+    aggregate = Aggregate(
+        function,
+        keys,
+        plan.calls,
+        (*(f"$key{each}" for each in range(count)), *names, *calls),
+        tuple((*each, count, count + 1, count + 2) for each in plan.grouping_sets),
+    )
     places = {"START": count, "END": count + 1, "ROWTIME": count + 2, "PROCTIME": count + 2}
     chosen = [*range(count), *(count + 3 + each for each in range(len(calls)))]
     chosen += [places[each.kind] for each in plan.properties]

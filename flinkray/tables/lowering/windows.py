@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from flinkray.tables.lowering.aggregates import aggregated
 from flinkray.tables.lowering.contract import Lowering, Unexecutable
 from flinkray.tables.lowering.joins import with_strict_keys
 from flinkray.tables.lowering.ranks import check_order
@@ -36,7 +37,8 @@ def by_window(plan: Plan, lowering: Lowering, before: bool) -> Transformation | 
     """What is computed of each window by itself, once it has ended; None: nothing is, or rows are taken back of what
     is no aggregate."""
     if isinstance(plan, Aggregate) and (plan.window is not None or is_window_aggregate(plan)):
-        return window_aggregate(plan, lowering)
+        has_columns = plan.grouping_sets and plan.window is None
+        return aggregated(plan, lowering, before) if has_columns else window_aggregate(plan, lowering)
     if not all(each.is_insert_only for each in lowering.input_changes(plan, before)):
         return None
     match plan:

@@ -12,6 +12,7 @@ from flinkray.tables.plans.expressions import Column, Plan
 from flinkray.tables.plans.nodes import (
     Aggregate,
     Deduplicate,
+    Expand,
     Filter,
     Join,
     Limit,
@@ -83,7 +84,12 @@ def window_columns(plan: Plan) -> WindowColumns | None:
             return None if found is None else found.moved(places)
         case Aggregate():
             found = window_columns(plan.input)
-            return None if found is None else found.moved({key: place for place, key in enumerate(plan.keys)})
+            return None if found is None else found.moved(_kept_keys(plan.keys, plan.grouping_sets))
+        case Expand():
+            found, width = window_columns(plan.input), len(plan.input.row_type.fields)
+            # Windows of the clock are for their table function's own aggregate, which the rows are here no more.
+            kept = _kept_keys(plan.keys, plan.sets, width)
+            return None if found is None or found.windows.is_proctime else found.moved(kept)
         case SetOperation():
             left, right = window_columns(plan.left), window_columns(plan.right)
             return left if left == right else None
@@ -96,9 +102,15 @@ def window_columns(plan: Plan) -> WindowColumns | None:
     return None
 
 
+def _kept_keys(keys: tuple[int, ...], sets: tuple[tuple[int, ...], ...], before: int = 0) -> dict[int, int]:
+    """Where keys are behind so many columns, without those that some grouping set is without."""
+    return {key: before + place for place, key in enumerate(keys) if all(place in each for each in sets)}
+
+
 def is_window_aggregate(plan: Aggregate) -> bool:
     """Whether each of its groups lies in one window, so that it is complete when the window is."""
-    return not plan.grouping_sets and window_columns(plan) is not None
+    found = window_columns(plan)
+    return found is not None and not (plan.grouping_sets and found.windows.is_proctime)
 
 
 def is_window_join(plan: Join) -> bool:

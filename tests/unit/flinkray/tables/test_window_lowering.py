@@ -164,6 +164,9 @@ def test_the_column_of_event_times_is_the_rowtime_attribute(transformation: Tran
     "sql",
     [
         f"SELECT k, COUNT(*) FROM {TUMBLE} GROUP BY k, {BOTH}",
+        f"SELECT k, COUNT(*) FROM {TUMBLE} GROUP BY {BOTH}, ROLLUP (k)",
+        f"SELECT COUNT(*), {BOTH} FROM (SELECT k, COUNT(*), {BOTH} FROM {TUMBLE} GROUP BY {BOTH}, CUBE (k)) "
+        f"GROUP BY {BOTH}",
         f"SELECT * FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY {BOTH} ORDER BY v) AS r FROM {TUMBLE}) WHERE r < 3",
     ],
 )
@@ -180,6 +183,11 @@ def test_windows_give_inserts_alone_but_for_ranks_of_changes(sql: str) -> None:
         (
             f"SELECT ARRAY_AGG(v ORDER BY v) FROM {TUMBLE} GROUP BY {BOTH}",
             "the aggregate ARRAY_AGG cannot be executed yet",
+        ),
+        (
+            "SELECT k, COUNT(*) FROM (SELECT k, PROCTIME() AS p FROM t) "
+            "GROUP BY TUMBLE(p, INTERVAL '5' SECOND), ROLLUP (k)",
+            "GROUP BY: windows of processing time have no grouping sets",
         ),
         (
             f"SELECT SUM(DISTINCT v) FROM {BY_CLOCK} GROUP BY {BOTH}",
