@@ -155,14 +155,17 @@ def udtf(
 
     Args:
         f: a generator or a function that returns a list, or a TableFunction.
-        result_types: the types of the columns of its rows, or a ROW, which names them.
+        result_types: the types of the columns of its rows, which are f0, f1 and so on where a call gives them no names.
+            DataTypes.ROW is its types, as in Flink; written as a text, `"ROW<word STRING, size INT>"`, it names them.
     """
     if result_types is None:
         raise InvalidProgramError("udtf needs result_types=, the types of the columns of its rows")
-    several = result_types if isinstance(result_types, list | tuple) else [result_types]
-    kinds = [logical_type(each) for each in several]
-    only = kinds[0]
-    rows = only if len(kinds) == 1 and isinstance(only, RowType) else DataTypes.ROW(kinds)
+    several = isinstance(result_types, list | tuple)
+    rows = DataTypes.ROW(list(map(logical_type, result_types))) if several else logical_type(result_types)
+    if isinstance(result_types, RowType):
+        rows = DataTypes.ROW(rows.types)
+    elif not isinstance(rows, RowType):
+        rows = DataTypes.ROW([rows])
     return _wrapper(f, name, rows, input_types, "table", GENERAL, deterministic)
 
 

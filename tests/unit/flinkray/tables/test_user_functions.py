@@ -10,6 +10,8 @@ import pytest
 
 from flinkray.errors import InvalidProgramError, TypeMismatchError
 from flinkray.streams.environment import StreamExecutionEnvironment
+from flinkray.tables.api.data_types import DataTypes
+from flinkray.tables.api.user_functions import udtf
 from flinkray.tables.user_functions import column_of
 
 ROW = pa.struct([("a", pa.int32()), ("b", pa.string())])
@@ -56,3 +58,19 @@ def test_elements_that_no_type_of_sql_holds_are_refused(value: Any, schema: Any)
     tables = StreamExecutionEnvironment.get_execution_environment({"execution.target": "local"}).tables
     with pytest.raises(InvalidProgramError, match="no type of SQL holds all values"):
         tables.from_elements([(1, value)], schema)
+
+
+@pytest.mark.parametrize(
+    ("result_types", "expected"),
+    [
+        (DataTypes.ROW([DataTypes.FIELD("a", "INT"), DataTypes.FIELD("b", "STRING")]), ["f0 INT", "f1 STRING"]),
+        ("ROW<a INT, b STRING>", ["a INT", "b STRING"]),
+        (pa.struct([("a", pa.int32())]), ["a INT"]),
+        (["INT", DataTypes.STRING()], ["f0 INT", "f1 STRING"]),
+        ([DataTypes.ROW([DataTypes.FIELD("a", "INT")])], ["f0 ROW<`a` INT>"]),
+        ("INT", ["f0 INT"]),
+    ],
+)
+def test_columns_of_a_table_function_have_the_names_that_flink_gives_them(result_types: Any, expected: Any) -> None:
+    rows = udtf(lambda n: [n], result_types=result_types).described("f").result
+    assert [f"{field.name} {field.type}" for field in rows.fields] == expected
