@@ -35,13 +35,20 @@ class Binder:
         sql: the text that the statements were read from, for the places that errors show.
         tables: plans that the statements read by names, before those of the catalog.
         joins_texts: `+` beside a text joins texts.
+        warns: hints that have no effect are in the log.
     """
 
     def __init__(
-        self, catalog: Catalog, sql: str, tables: Mapping[str, Plan] | None = None, *, joins_texts: bool = False
+        self,
+        catalog: Catalog,
+        sql: str,
+        tables: Mapping[str, Plan] | None = None,
+        *,
+        joins_texts: bool = False,
+        warns: bool = True,
     ) -> None:
         plans = {name: CommonTablePlan(plan) for name, plan in (tables or {}).items()}
-        self._context = Context(sql, catalog, plans, joins_texts)
+        self._context = Context(sql, catalog, plans, joins_texts, warns=warns)
 
     def query(self, statement: syntax.QueryStatement) -> Plan:
         """The plan of a query.
@@ -74,9 +81,10 @@ class Binder:
         """A query with all names written out; as it is where that cannot be, as with two relations without names."""
         expansion = Expansion()
         try:
-            QueryPlanner(replace(self._context, expansion=expansion)).bind(query, Scope())
+            QueryPlanner(replace(self._context, expansion=expansion, warns=False)).bind(query, Scope())
             sql = query_text(expansion.expanded(query, unique_names, self._function))
-            is_same = bind_query(self._context.catalog, sql).row_type.types == plan.row_type.types
+            again = bind_query(self._context.catalog, sql, warns=False)
+            is_same = again.row_type.types == plan.row_type.types
         except SqlError:
             is_same = False
         return sql if is_same else self._context.sql[query.span.start : query.span.end]
@@ -164,12 +172,12 @@ def execute_ddl(catalog: Catalog, sql: str) -> None:
         raise InvalidProgramError("this takes CREATE TABLE and CREATE VIEW")
 
 
-def bind_query(catalog: Catalog, sql: str) -> Plan:
-    """The plan of the one query of a text."""
+def bind_query(catalog: Catalog, sql: str, *, warns: bool = True) -> Plan:
+    """The plan of the one query of a text; `warns`: hints that have no effect are in the log."""
     statement = parse_statement(sql)
     if not isinstance(statement, syntax.QueryStatement):
         raise InvalidProgramError("this takes a query: SELECT, VALUES or TABLE")
-    return Binder(catalog, sql).query(statement)
+    return Binder(catalog, sql, warns=warns).query(statement)
 
 
 def bind_expression(catalog: Catalog, sql: str, rows: RowType) -> BoundExpression:

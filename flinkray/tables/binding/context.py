@@ -27,6 +27,7 @@ class Context(Struct, frozen=True):
     Args:
         joins_texts: `+` beside a text joins texts, as in the Table API; SQL has `||` for that alone.
         expansion: is told what names are found to be.
+        warns: whether hints that have no effect are in the log; not where the text was bound before.
     """
 
     sql: str
@@ -34,6 +35,7 @@ class Context(Struct, frozen=True):
     common_tables: Mapping[str, CommonTablePlan] = {}
     joins_texts: bool = False
     expansion: Expansion | None = None
+    warns: bool = True
 
     def new_names(self, names: tuple[Name, ...], count: int, node: Node) -> tuple[str, ...]:
         """The names that a list gives so many columns; fails where they are others, or one is there twice."""

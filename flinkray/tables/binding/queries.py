@@ -88,7 +88,8 @@ class QueryPlanner:
         statement = parse_statement(view.sql)
         assert isinstance(statement, QueryStatement)
         catalog = self.context.catalog if view.current is None else self.context.catalog.seen_from(*view.current)
-        plan = QueryPlanner(Context(view.sql, catalog), self.depth + 1).bind(statement.query, Scope())
+        context = Context(view.sql, catalog, warns=self.context.warns)
+        plan = QueryPlanner(context, self.depth + 1).bind(statement.query, Scope())
         return with_names(plan, view.row_type.names)
 
     # -- VALUES

@@ -18,7 +18,7 @@ from flinkray.tables.binding.scope import Scope, field_of, is_column, known_as
 from flinkray.tables.functions.registry import FUNCTIONS
 from flinkray.tables.functions.signatures import FunctionKind
 from flinkray.tables.plans.expressions import BoundExpression, Column, Constant, Plan, SortKey, WindowCall, rewritten
-from flinkray.tables.plans.hints import WrongHintError, check_hints, state_ttls
+from flinkray.tables.plans.hints import WrongHintError, check_hints, state_ttls, warn_of_hints
 from flinkray.tables.plans.nodes import Distinct, Filter, Limit, Project, Sort, Window, unique_names
 from flinkray.tables.plans.rules.folding import folded
 from flinkray.tables.syntax import queries as syntax
@@ -58,9 +58,11 @@ class SelectBinder:
         try:
             if node.source is not None:
                 source = relations.bind(node.source, self.outer)
-            check_hints(node.hints, source.scope.table_names, relations.looked_up)
+            idle = check_hints(node.hints, source.scope.table_names, relations.looked_up)
         except WrongHintError as error:
             self.context.fail(error.hint, str(error))
+        if self.context.warns:
+            warn_of_hints(idle)
         aliases = tuple(item.alias.text for item in node.items if item.alias is not None)
         scope = replace(source.scope, aliases=aliases)
         inputs = ExpressionBinder(self.context, scope, self.query, "WHERE")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from flinkray.errors import did_you_mean
 from flinkray.tables.plans.lookup_hints import NAMES_OF_TABLE, LookupRetry, lookup_hint
@@ -44,8 +44,8 @@ def state_ttls(hints: Sequence[Hint], sides: Sequence[Collection[str]]) -> tuple
     return tuple(given.get(next(iter(side))) if len(side) == 1 else None for side in sides)
 
 
-def check_hints(hints: Sequence[Hint], tables: Collection[str], looked_up: Collection[str]) -> None:
-    """Says in the log which hints have no effect.
+def check_hints(hints: Sequence[Hint], tables: Collection[str], looked_up: Collection[str]) -> list[str]:
+    """Sentences that say which hints have no effect.
 
     Args:
         tables: the names of tables in FROM.
@@ -54,6 +54,7 @@ def check_hints(hints: Sequence[Hint], tables: Collection[str], looked_up: Colle
         WrongHintError: there is no such hint, or it stands in the wrong place, or names none of the tables, or what it
             gives cannot be taken.
     """
+    found = []
     for hint in hints:
         if hint.name not in _KNOWN:
             raise WrongHintError(
@@ -63,11 +64,18 @@ def check_hints(hints: Sequence[Hint], tables: Collection[str], looked_up: Colle
             raise WrongHintError(hint, f"{hint.name} stands behind the name of its table, not behind SELECT")
         if hint.name in JOIN_STRATEGIES:
             _check_names(hint, [value if name is None else name for name, value in hint.options], tables)
-            logger.warning("the hint %s has no effect: tables are joined in one way", hint.name)
+            found.append(f"the hint {hint.name} has no effect: tables are joined in one way")
         elif hint.name == STATE_TTL:
             _check_names(hint, list(_ttls(hint)), tables)
         elif hint.name == LOOKUP:
-            _check_lookup(hint, tables, looked_up)
+            found += _check_lookup(hint, tables, looked_up)
+    return found
+
+
+def warn_of_hints(sentences: Iterable[str]) -> None:
+    """Says in the log what `check_hints` found."""
+    for sentence in sentences:
+        logger.warning("%s", sentence)
 
 
 def hints_of_lookup(hints: Sequence[Hint], tables: Collection[str]) -> tuple[Hint, ...]:
@@ -83,7 +91,7 @@ def lookup_retry(hints: Sequence[Hint]) -> LookupRetry | None:
     return lookup_hint(hints[0].options).retry if hints else None
 
 
-def _check_lookup(hint: Hint, tables: Collection[str], looked_up: Collection[str]) -> None:
+def _check_lookup(hint: Hint, tables: Collection[str], looked_up: Collection[str]) -> list[str]:
     try:
         found = lookup_hint(hint.options)
     except ValueError as error:
@@ -93,8 +101,7 @@ def _check_lookup(hint: Hint, tables: Collection[str], looked_up: Collection[str
         raise WrongHintError(
             hint, f"LOOKUP names {found.table!r}, which is not joined FOR SYSTEM_TIME AS OF a processing time"
         )
-    for name in found.without_effect:
-        logger.warning("%r of the hint LOOKUP has no effect: %s", name, _ASKED_AT_ONCE)
+    return [f"{name!r} of the hint LOOKUP has no effect: {_ASKED_AT_ONCE}" for name in found.without_effect]
 
 
 def _ttls(hint: Hint) -> dict[str, Millis]:

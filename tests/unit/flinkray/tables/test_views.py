@@ -139,3 +139,13 @@ def test_a_star_gives_columns_names_of_their_own_by_which_they_are_ordered(table
     for query in ("SELECT *, a FROM u ORDER BY a", "SELECT t.a, u.a FROM t, u ORDER BY a"):
         with pytest.raises(SqlValidationError, match="several selected columns are 'a'"):
             tables.sql_query(query)
+
+
+def test_a_hint_of_a_view_that_has_no_effect_is_told_of_once(
+    tables: TableEnvironment, caplog: pytest.LogCaptureFixture
+) -> None:
+    tables.execute_sql("CREATE VIEW v AS SELECT /*+ BROADCAST(u) */ t.a FROM t JOIN u ON t.a = u.a")
+    told = "the hint BROADCAST has no effect: tables are joined in one way"
+    assert caplog.messages == [told]
+    tables.execute_sql("CREATE VIEW w AS SELECT a FROM v")
+    assert caplog.messages == [told] * 2
