@@ -190,6 +190,7 @@ def _if(call: TypedCall) -> LogicalType:
 
 
 _RESULT = Parameter("a result", EVERY, common="results")
+_BRANCH = Parameter("a result", EVERY, common="branches")
 _WHEN = (BOOLEAN_, _RESULT)
 
 
@@ -231,7 +232,7 @@ OPERATORS = (
     Function("COALESCE", (ALIKE,), _coalesced, Nullability.AS_INFERRED, repeats=1),
     Function("IFNULL", (ALIKE, ALIKE), _coalesced, Nullability.AS_INFERRED),
     Function("NULLIF", (ANYTHING, ANYTHING), _nullif, Nullability.ALWAYS),
-    Function("IF", (BOOLEAN_, _RESULT, _RESULT), _if),
+    Function("IF", (BOOLEAN_, _BRANCH, _BRANCH), _if),
     Function("GREATEST", (ORDERED_ALIKE,), of_common, repeats=1),
     Function("LEAST", (ORDERED_ALIKE,), of_common, repeats=1),
 )

@@ -18,6 +18,7 @@ ORDERED = "ordered"
 """The same of those that are compared by their order: a number with texts, too, which Flink refuses of `=`."""
 _MEETINGS = dict.fromkeys((COMPARED, ORDERED), Meeting.COMPARISON)
 _MEETINGS |= dict.fromkeys(("results", "elements", "keys", "values"), Meeting.RESULTS)
+_MEETINGS["branches"] = Meeting.BRANCHES
 """What parameters of these names for `common` meet for; those of other names are arguments."""
 
 

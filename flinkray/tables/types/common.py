@@ -44,13 +44,14 @@ _WIDTHS = (
 
 
 class Meeting(enum.Enum):
-    """What values of several types meet for: Flink has two rules beside the one without loss."""
+    """What values of several types meet for: Flink has three rules beside the one without loss."""
 
     COMPARISON = "no loss"
     # Flink's LogicalTypeMerging, as for COALESCE and GREATEST.
     ARGUMENTS = "FLOAT behind decimals makes them FLOAT"
     # Calcite's least restrictive type, as of CASE, VALUES and UNION.
     RESULTS = "of FLOAT and DOUBLE the first, of both kinds of timestamps the last, or if of one precision the first"
+    BRANCHES = "as RESULTS, but of two times, which IF has, the first with its digits"
 
 
 # -- the common type -----------------------------------------------------------------------------------------------
@@ -85,7 +86,8 @@ def _common_of_two(left: LogicalType, right: LogicalType, meeting: Meeting) -> L
 
 def _common_number(left: LogicalType, right: LogicalType, meeting: Meeting) -> LogicalType:
     if left.root is not TypeRoot.DECIMAL and right.root is not TypeRoot.DECIMAL:
-        if meeting is Meeting.RESULTS and left.is_one_of(APPROXIMATE) and right.is_one_of(APPROXIMATE):
+        is_first = meeting in (Meeting.RESULTS, Meeting.BRANCHES)
+        if is_first and left.is_one_of(APPROXIMATE) and right.is_one_of(APPROXIMATE):
             return left
         return max(left, right, key=lambda one: _WIDTHS.index(one.root))
     if meeting is Meeting.ARGUMENTS and right.is_one_of(APPROXIMATE):
@@ -115,6 +117,9 @@ def _common_bytes(left: LogicalType, right: LogicalType, _: Meeting) -> LogicalT
 
 
 def _common_datetime(left: LogicalType, right: LogicalType, meeting: Meeting) -> LogicalType | None:
+    are_timestamps = isinstance(left, TimestampType) and isinstance(right, TimestampType)
+    if meeting is Meeting.BRANCHES and (are_timestamps or left.root is right.root):
+        return left
     if left.root is right.root:
         if isinstance(left, TimeType) and isinstance(right, TimeType):
             return TimeType(max(left.precision, right.precision), nullable=left.nullable)
