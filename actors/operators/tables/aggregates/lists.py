@@ -75,14 +75,15 @@ def _json_array(places: Ids, values: pa.RecordBatch, size: int, call: AggregateC
 
 
 def _json_object(places: Ids, values: pa.RecordBatch, size: int, call: AggregateCall) -> pa.Array:
-    """The last value of each key, in the order of the keys, as Flink has it."""
+    """The values in the order of their keys, each of which a group has once, as Flink has it."""
     keys = pa.RecordBatch.from_arrays([from_numpy(places), values.column(1)], names=["group", "key"])
     numbers = KeyIndex().ids(keys)
-    last = np.zeros(len(numbers), np.int64)
-    last[numbers] = np.arange(len(numbers))
-    kept = np.flatnonzero(last[numbers] == np.arange(len(numbers)))
-    kept = kept[as_numpy(pc.sort_indices(keys.take(from_numpy(kept)), [("group", "ascending"), ("key", "ascending")]))]
-    return _enclosed(places[kept], _fragments("JSON_OBJECT", take(values, from_numpy(kept)), call), size, "{}")
+    repeated = np.flatnonzero(np.bincount(numbers) > 1)
+    if len(repeated):
+        key = values.column(1)[int(np.argmax(numbers == repeated[0]))].as_py()
+        raise RecordError(f"JSON_OBJECTAGG has the key {key!r} twice: each key of a group has one value")
+    order = as_numpy(pc.sort_indices(keys, [("group", "ascending"), ("key", "ascending")]))
+    return _enclosed(places[order], _fragments("JSON_OBJECT", take(values, from_numpy(order)), call), size, "{}")
 
 
 def _fragments(function: str, values: pa.RecordBatch, call: AggregateCall) -> pa.Array:

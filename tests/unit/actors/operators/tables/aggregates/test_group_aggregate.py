@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from actors.operators.tables.aggregates.group_aggregate import GroupAggregateOperator
 from actors.operators.tables.aggregates.local_aggregate import LocalAggregateOperator
 from flinkray.batches.batch import Batch
-from flinkray.errors import IncompatibleStateError
+from flinkray.errors import IncompatibleStateError, RecordError
 from flinkray.tables.api.data_views import ListView, MapView
 from flinkray.tables.plans.expressions import AggregateCall, Column, Constant
 from flinkray.tables.types.arrow import stored_schema
@@ -413,6 +413,19 @@ def test_without_keys_there_is_a_result_from_the_first_row_on() -> None:
     empty, one = (0, None), (1, 7)
     assert given(factory(calls, (), takes=(ALL,)), []) == []
     assert given(factory(calls, (), takes=(ALL,)), [(0, ("a", 7))], [(3, ("a", 7))]) == [(0, one), (1, one), (2, empty)]
+
+
+def test_a_key_of_json_objectagg_has_one_value_which_may_be_replaced() -> None:
+    key = Column(STRING, 0)
+    made = factory(
+        [call("JSON_OBJECTAGG", "i", STRING.not_null(), before=(Constant(CHAR(4), "NULL"), key))], (), takes=(ALL,)
+    )
+    first, other = (0, ("a", 1)), (0, ("b", 2))
+    found = given(made, [other, first], [(1, ("a", 1)), (2, ("a", 3))])
+    assert [row for _, row in found] == [('{"a":1,"b":2}',), ('{"a":1,"b":2}',), ('{"a":3,"b":2}',)]
+    for batches in ([[first, other, first]], [[first, other], [first]]):
+        with pytest.raises(RecordError, match="JSON_OBJECTAGG has the key 'a' twice"):
+            given(made, *batches)
 
 
 def distinct_in_ways(rows: list[tuple[Any, ...]], ways: int) -> tuple[int, ...]:
