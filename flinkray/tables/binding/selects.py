@@ -14,7 +14,7 @@ from flinkray.tables.binding.expressions import GROUPING_FUNCTIONS, ExpressionBi
 from flinkray.tables.binding.grouping import Grouping, Late
 from flinkray.tables.binding.outputs import OutputBinder, has_aggregate, nulls_first
 from flinkray.tables.binding.relations import ONE_ROW, Bound, RelationBinder, ViewBinder
-from flinkray.tables.binding.scope import Scope, field_of, is_column, known_as
+from flinkray.tables.binding.scope import Scope, field_of, is_column, known_as, repeated_names
 from flinkray.tables.functions.registry import FUNCTIONS
 from flinkray.tables.functions.signatures import FunctionKind
 from flinkray.tables.plans.expressions import BoundExpression, Column, Constant, Plan, SortKey, WindowCall, rewritten
@@ -122,7 +122,7 @@ class SelectBinder:
         for item in node.items:
             if isinstance(item.expression, Star):
                 # Of several columns of a name `*` gives all but the first another one, which ORDER BY may have.
-                own, known = self._star(item.expression, binder), [each.name for each in found]
+                own, known = self._star(item.expression, node, binder), [each.name for each in found]
                 names = unique_names([*dict.fromkeys(known), *(each.name for each in own)])[-len(own) :]
                 found += [Output(each.expression, name) for each, name in zip(own, names, strict=True)]
                 continue
@@ -130,7 +130,7 @@ class SelectBinder:
             found.append(Output(binder.bind(item.expression), name))
         return found
 
-    def _star(self, star: Star, binder: OutputBinder) -> list[Output]:
+    def _star(self, star: Star, node: syntax.Select, binder: OutputBinder) -> list[Output]:
         columns = [each for each in binder.scope.columns if each.in_star]
         if star.path is not None:
             written = star.path.texts
@@ -143,9 +143,11 @@ class SelectBinder:
         if not columns:
             self.context.fail(star, "* needs a table in FROM")
         counts = Counter((each.table, each.name) for each in columns if len(each.table) == 1)
-        for (table, name), count in counts.items():
-            if count > 1:
-                self.context.fail(star, f"{table[0]} has several columns {name!r}: give them other names there")
+        repeated = [(table[0], name) for (table, name), count in counts.items() if count > 1]
+        if star.path is None:
+            repeated += [("a query in FROM", name) for name in _repeated_without_alias(node.source)]
+        for table, name in repeated:
+            self.context.fail(star, f"{table} has several columns {name!r}: give them other names there")
         if self.context.expansion is not None:
             star_columns = [known_as(each, binder.scope, self.context.expansion) for each in columns]
             self.context.expansion.star(star, star_columns)
@@ -289,3 +291,12 @@ def limited(plan: Plan, ending: Ending) -> Plan:
     if ending.limit is None and not ending.offset:
         return plan
     return Limit(plan, ending.limit, ending.offset)
+
+
+def _repeated_without_alias(node: syntax.Relation | None) -> list[str]:
+    """Names that queries of FROM, which have none themselves, give several columns."""
+    if isinstance(node, syntax.Join):
+        return [*_repeated_without_alias(node.left), *_repeated_without_alias(node.right)]
+    if isinstance(node, syntax.DerivedTable) and node.alias is None:
+        return list(repeated_names(node.query))
+    return []

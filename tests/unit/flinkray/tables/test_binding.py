@@ -120,6 +120,7 @@ def test_a_star_behind_a_row_is_its_fields(shop: Catalog) -> None:
         ("SELECT a FROM (SELECT v.a, w.a FROM (VALUES (1)) AS v (a), (VALUES (2)) AS w (a))", "'a' may be several"),
         ("SELECT a0 FROM (SELECT 1 AS a, 2 AS a UNION ALL SELECT 3, 4)", "no column 'a0'"),
         ("SELECT * FROM (SELECT 1 AS a, 2 AS a) AS q", "q has several columns 'a'"),
+        ("SELECT * FROM (SELECT 1 AS a, 2 AS a), (SELECT 3 AS b)", "a query in FROM has several columns 'a'"),
         ("SELECT q.* FROM (VALUES (1)), LATERAL (SELECT 1 AS a, 2 AS a) AS q", "q has several columns 'a'"),
         ("WITH q AS (SELECT 1 AS a, 2 AS a) SELECT 1 FROM q", "several columns the name 'a'"),
         ("SELECT 1 AS a, 2 AS a ORDER BY a", "several selected columns are 'a'"),

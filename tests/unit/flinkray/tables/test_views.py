@@ -103,7 +103,6 @@ SHADOWED = {
     "a table of WITH": "WITH t AS (SELECT a, b FROM t) SELECT * FROM t, d2.t",
     "no names": "SELECT * FROM t, UNNEST(arr), UNNEST(arr)",
     "a name that others get": "SELECT * FROM (SELECT a FROM t) AS EXPR$0, (SELECT a FROM u)",
-    "names given twice": "SELECT * FROM (SELECT a, b AS a FROM t)",
 }
 
 
