@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import collections
 import io
+import json
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -771,3 +772,22 @@ def test_a_table_as_a_query_that_is_there_gets_the_rows_by_their_places(
     assert env.tables.sql_query("SELECT * FROM kept").to_arrow().to_pylist() == [{"a": 1, "b": "x"}]
     with pytest.raises(SqlValidationError, match="the query has 1 columns, and 2 are written"):
         env.tables.execute_sql("CREATE TABLE IF NOT EXISTS kept AS SELECT 1 AS b")
+
+
+def test_in_batch_mode_rows_of_a_changelog_are_sorted_in_the_end_and_shown_as_changes_otherwise(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [("c", None, 2), ("c", None, 1), ("u", 2, 0), ("d", 1, None)]
+    lines = [
+        json.dumps({"op": op, "before": before and {"n": before}, "after": None if after is None else {"n": after}})
+        for op, before, after in rows
+    ]
+    (tmp_path / "changes").write_text("\n".join([*lines, lines[0]]))
+    tables = environment({"execution.runtime-mode": "batch"}, parallelism=1).tables
+    tables.execute_sql(
+        f"CREATE TABLE c (n INT) WITH ('connector' = 'filesystem', 'format' = 'debezium-json', 'path' = '{tmp_path}')"
+    )
+    assert tables.sql_query("SELECT n FROM c ORDER BY n DESC").to_arrow()["n"].to_pylist() == [2, 0]
+    tables.execute_sql("SELECT n FROM c").print()
+    kinds = [line[2:4] for line in capsys.readouterr().out.splitlines()[3:-2]]
+    assert kinds == ["+I", "+I", "-U", "+U", "-D", "+I"]

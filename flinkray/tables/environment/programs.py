@@ -126,6 +126,10 @@ class Program:
         except Unexecutable as error:
             raise refusal(error, statement, sql) from None
 
+    def gives_inserts(self, plan: Plan) -> bool:
+        """Whether the rows of one of the plans are only added."""
+        return self._lowering.changes(self._plans[plan]).is_insert_only
+
     def read(self, plan: Plan) -> Plan:
         """The plan with its tables as they are read: with the OPTIONS of hints, and with what their rows do."""
 

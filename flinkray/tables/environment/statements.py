@@ -204,7 +204,7 @@ class StatementEnvironment:
             plan.row_type,
             CollectedRows(client, client.collected(collect_id)),
             client,
-            has_kinds=not program.is_batch,
+            has_kinds=not (program.is_batch and program.gives_inserts(plan)),
             width=configuration.get(DISPLAY_WIDTH),
             time_zone=configuration.get(LOCAL_TIME_ZONE),
         )

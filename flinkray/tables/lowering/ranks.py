@@ -84,6 +84,8 @@ def sorted_rows(plan: Sort, lowering: Lowering, before: bool) -> Transformation:
     is_time = isinstance(kind, TimestampType) and kind.attribute is not None and not first.descending
     if not is_batch and not (is_time and lowering.input_changes(plan, before)[0].is_insert_only):
         raise Unexecutable(plan, _NEVER_SORTED)
+    if not lowering.input_changes(plan, before)[0].is_insert_only:
+        return limited(Limit(plan, None, 0), lowering, before)
     check_order(plan, plan.keys)
     by_arrival = is_proctime(kind) and not is_batch
     factory = SortFactory(
