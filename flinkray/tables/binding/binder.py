@@ -138,6 +138,7 @@ class Binder:
     def _columns(self, statement: syntax.Insert, table: Table, fixed: tuple[str, ...]) -> list[str]:
         """The names of the columns that the query's columns are for."""
         known = table.written_row_type.names
+        self._context.new_names(tuple(each.column for each in statement.partition), len(statement.partition), statement)
         for value in statement.partition:
             if value.column.text not in known:
                 self._context.fail(value.column, f"no column {value.column.text!r}; columns: {', '.join(known)}")
@@ -150,6 +151,8 @@ class Binder:
                 self._context.fail(path, "rows are written by whole columns, not by fields of them")
             if name not in known:
                 self._context.fail(path, f"no column {name!r} that is written; columns: {', '.join(known)}")
+            if name in names or name in fixed:
+                self._context.fail(path, f"column {name!r} is written twice")
             names.append(name)
         return names
 
