@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import Struct
@@ -17,13 +19,15 @@ from actors.operators.calc.values.evaluation import (
     nulls_where,
     with_call,
 )
-from actors.operators.calc.values.nested import flat_list, flat_map, lists_of, maps_of
+from actors.operators.calc.values.nested import Lengths, flat_list, flat_map, lists_of, maps_of, rows_of
 from actors.operators.calc.values.printing import to_text
 from actors.operators.calc.values.time_texts import parsed_dates, parsed_times, parsed_timestamps
+from flinkray.batches.numpy_arrays import from_numpy
 from flinkray.tables.types.arrow import to_arrow
 from flinkray.tables.types.logical import (
     APPROXIMATE,
     BYTE_STRINGS,
+    INT,
     INTEGERS,
     INTERVALS,
     TEXTS,
@@ -45,6 +49,7 @@ _LONGEST_INTEGER = 30
 """Characters of a whole number that may still be one of 64 bits: as many as a decimal is sure to hold."""
 _TRUE = ("true", "t", "yes", "y", "1")
 _FALSE = ("false", "f", "no", "n", "0")
+_NESTED = (TypeRoot.ARRAY, TypeRoot.MULTISET, TypeRoot.MAP, TypeRoot.ROW)
 _LIMITS = {
     TypeRoot.TINYINT: 2**7,
     TypeRoot.SMALLINT: 2**15,
@@ -280,11 +285,12 @@ def _to_list(values: pa.Array, job: _Cast) -> pa.Array:
         raise ValueError(f"{source} is no {target}")
     if target.root is TypeRoot.MULTISET:
         lengths, keys, counts = flat_map(values)
-        keys = cast(keys, source.element, target.element, job.context, job.is_try)
-        return maps_of(lengths, keys, counts, values, to_arrow(target))
+        parts = [(keys, source.element, target.element), (counts, INT, INT)]
+        lengths, (keys, counts), like = _parts(lengths, parts, values, job)
+        return maps_of(lengths, keys, counts, like, to_arrow(target))
     lengths, items = flat_list(values)
-    items = cast(items, source.element, target.element, job.context, job.is_try)
-    return lists_of(lengths, items, values, to_arrow(target))
+    lengths, (items,), like = _parts(lengths, [(items, source.element, target.element)], values, job)
+    return lists_of(lengths, items, like, to_arrow(target))
 
 
 def _to_map(values: pa.Array, job: _Cast) -> pa.Array:
@@ -292,20 +298,50 @@ def _to_map(values: pa.Array, job: _Cast) -> pa.Array:
     if not isinstance(source, MapType) or not isinstance(target, MapType):
         raise ValueError(f"{source} is no {target}")
     lengths, keys, items = flat_map(values)
-    keys = cast(keys, source.key, target.key, job.context, job.is_try)
-    items = cast(items, source.value, target.value, job.context, job.is_try)
-    return maps_of(lengths, keys, items, values, to_arrow(target))
+    parts = [(keys, source.key, target.key), (items, source.value, target.value)]
+    lengths, (keys, items), like = _parts(lengths, parts, values, job)
+    return maps_of(lengths, keys, items, like, to_arrow(target))
+
+
+def _parts(
+    lengths: Lengths, parts: Sequence[tuple[pa.Array, LogicalType, LogicalType]], values: pa.Array, job: _Cast
+) -> tuple[Lengths, list[pa.Array], pa.Array]:
+    """The elements of lists or maps as others, with what is NULL where these are: with TRY_ as a whole where one of its
+    elements cannot be read, as in Flink."""
+    made = [cast(each, ours, theirs, job.context, job.is_try) for each, ours, theirs in parts]
+    failed = _unread([(each, ours) for each, ours, _ in parts], made) if job.is_try else None
+    if failed is None:
+        return lengths, made, values
+    rows, is_null = rows_of(lengths), np.array(values.is_null())
+    is_null[rows[failed]] = True
+    kept = from_numpy(~is_null[rows])
+    return np.where(is_null, 0, lengths), [each.filter(kept) for each in made], from_numpy(is_null, is_null=is_null)
+
+
+def _unread(parts: Sequence[tuple[pa.Array, LogicalType]], made: Sequence[pa.Array]) -> npt.NDArray[np.bool_] | None:
+    """Which values have a part that is a text, or has one, and could not be read; None: none has."""
+    lost = [
+        np.array(pc.and_(values.is_valid(), result.is_null()))
+        for (values, source), result in zip(parts, made, strict=True)
+        if source.root in TEXTS or source.root in _NESTED
+    ]
+    failed = np.logical_or.reduce(lost) if lost else None
+    return failed if failed is not None and failed.any() else None
 
 
 def _to_row(values: pa.Array, job: _Cast) -> pa.Array:
     source, target = job.source, job.target
     if not isinstance(source, RowType) or not isinstance(target, RowType):
         raise ValueError(f"{source} is no {target}")
+    fields = [pc.struct_field(values, [place]) for place in range(len(source.types))]
     columns = [
-        cast(pc.struct_field(values, [place]), ours, theirs, job.context, job.is_try)
-        for place, (ours, theirs) in enumerate(zip(source.types, target.types, strict=True))
+        cast(each, ours, theirs, job.context, job.is_try)
+        for each, ours, theirs in zip(fields, source.types, target.types, strict=True)
     ]
     mask = values.is_null() if values.null_count else None
+    failed = _unread(list(zip(fields, source.types, strict=True)), columns) if job.is_try else None
+    if failed is not None:
+        mask = from_numpy(failed | np.array(values.is_null()))
     return pa.StructArray.from_arrays(columns, fields=list(to_arrow(target)), mask=mask)
 
 

@@ -187,6 +187,16 @@ RULES: dict[str, list[tuple[str, str | None]]] = {
         ("TO_TIMESTAMP('75-01-05', 'yy-MM-dd')", "2075-01-05 00:00:00.000"),
         ("TO_DATE('2024-01-05', '')", None),
     ],
+    "a nested value of which TRY_CAST cannot read a part is NULL": [
+        ("TRY_CAST(ROW('1', 'x') AS ROW<a INT, b INT>)", None),
+        ("TRY_CAST(MAP['a', 'x'] AS MAP<STRING, INT>)", None),
+        ("TRY_CAST(MAP['x', 1] AS MAP<INT, INT>)", None),
+        ("TRY_CAST(ARRAY[ARRAY['x'], ARRAY['1']] AS ARRAY<ARRAY<INT>>)", None),
+        ("TRY_CAST(ARRAY['999', '1'] AS ARRAY<DECIMAL(2, 0)>)", None),
+        ("TRY_CAST(ARRAY[123.45] AS ARRAY<DECIMAL(3, 1)>)", "[NULL]"),
+        ("TRY_CAST(ARRAY['1', CAST(NULL AS STRING)] AS ARRAY<INT>)", "[1, NULL]"),
+        ("TRY_CAST(ROW('1', ARRAY['1']) AS ROW<a INT, b ARRAY<INT>>)", "(1, [1])"),
+    ],
     "NaN and truths have an order, and SIMILAR TO has classes of characters": [
         ("GREATEST(TRUE, FALSE)", "TRUE"),
         ("GREATEST(1e0, CAST('NaN' AS DOUBLE))", "NaN"),
