@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterator, Sequence
 from typing import Any
@@ -115,7 +116,8 @@ class LakeWriter(SinkWriter):
         open_files, self._open = list(self._open.values()), {}
         try:
             for each in open_files:
-                each.abandon()
+                with contextlib.suppress(Exception):  # what is given up need not be whole
+                    each.abandon()
             for file in self._complete:
                 self._table.delete(file)
         finally:

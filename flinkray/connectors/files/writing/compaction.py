@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -103,13 +104,19 @@ def merge(system: fs.FileSystem, kind: FileKind, sources: Sequence[str], target:
 
 def _merge_columns(system: fs.FileSystem, kind: FileKind, sources: Sequence[str], stream: pa.NativeFile) -> None:
     writer: OpenFile | None = None
-    for source in sources:
-        for batch in _batches(system, kind.name, source):
-            if writer is None:
-                writer = kind.open(stream, batch.schema, "", FileCommittable("", ""))
-            writer.write(batch)
-    if writer is not None:
-        writer.finish()
+    try:
+        for source in sources:
+            for batch in _batches(system, kind.name, source):
+                if writer is None:
+                    writer = kind.open(stream, batch.schema, "", FileCommittable("", ""))
+                writer.write(batch)
+        if writer is not None:
+            writer.finish()
+    except BaseException:
+        if writer is not None:
+            with contextlib.suppress(Exception):  # what is given up need not be whole
+                writer.abandon()
+        raise
 
 
 def _batches(system: fs.FileSystem, format: str, path: str) -> Iterator[pa.RecordBatch]:

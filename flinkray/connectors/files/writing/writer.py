@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 from collections.abc import Iterator
 from typing import Any
@@ -209,7 +210,8 @@ class FileWriter(SinkWriter):
     def close(self) -> None:
         """Drops what has not been prepared: a restarted task writes it again."""
         for file in self._open:
-            file.abandon()
+            with contextlib.suppress(Exception):  # what is given up need not be whole
+                file.abandon()
         for file in (*self._open, *self._complete):
             delete_file(self._filesystem, file.path)
             delete_file(self._filesystem, file.committable.hidden)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import gc
 import random
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -31,10 +32,11 @@ from flinkray import (
     TypeMismatchError,
 )
 from flinkray.connectors.committer import END_OF_INPUT, CommitOutcome, CommitRequest
-from flinkray.connectors.files.writing.compaction import FileToCompact, WaitingFile, bins
+from flinkray.connectors.files.writing.compaction import FileToCompact, WaitingFile, bins, merge
+from flinkray.connectors.files.writing.open_files import FileKind
 from flinkray.types.records import Kind
 from tests.support.api import FakeSubtaskContext
-from tests.support.files import FORMATS
+from tests.support.files import FORMATS, write
 
 HOUR_MS = 3_600_000
 
@@ -399,3 +401,15 @@ def test_new_files_replace_those_of_their_directories_when_the_input_ends(tmp_pa
         found = visible(directory)
         assert {key: names for key, names in found.items() if names == ["old"]} == kept
         assert len(found["k=a" if partition_by else "."]) == 2
+
+
+@pytest.mark.parametrize("format", ["parquet", "orc", "arrow", "avro"])
+def test_a_file_that_cannot_be_read_leaves_nothing_of_the_writer_that_was_to_have_its_rows(
+    tmp_path: Path, format: str
+) -> None:
+    """One that is given up closed itself later, on a stream that was closed: a warning, which is an error here."""
+    write(tmp_path / f"first.{format}", format, pa.table({"n": [1, 2]}))
+    kind, sources = FileKind(format), [str(tmp_path / f"{name}.{format}") for name in ("first", "second")]
+    with pytest.raises(OSError, match="second"):
+        merge(fs.LocalFileSystem(), kind, sources, str(tmp_path / "merged"))
+    gc.collect()
