@@ -26,8 +26,10 @@ from actors.protocol.client_requests import (
     GetCheckpoints,
     GetJobDetails,
     GetJobProgress,
+    GetRescale,
     GetSavepoint,
     GetTriggeredCheckpoint,
+    Rescale,
     TakeCollected,
     TriggerPeriodicCheckpoint,
     TriggerSavepoint,
@@ -93,7 +95,7 @@ from actors.scheduling.scheduler import Scheduler
 from actors.user_code.job_files import JobFiles, JobFilesError
 from flinkray.config.options import RESTART_STRATEGY, SLOT_REQUEST_TIMEOUT
 from flinkray.config.python_options import RUNTIME_ENV
-from flinkray.errors import CheckpointError, DamagedCheckpointError, ErrorInfo, FlinkrayError
+from flinkray.errors import CheckpointError, DamagedCheckpointError, ErrorInfo, FlinkrayError, RescaleError
 from flinkray.execution import JobProgress, JobStatus
 from flinkray.filesystems import join
 from flinkray.functions.program_files import modules_among
@@ -259,6 +261,10 @@ class JobMaster(Endpoint):
                 return () if job is None else job.rate_history(request.vertex_id)
             case TriggerPeriodicCheckpoint():
                 return self._trigger_checkpoint(request.request_id)
+            case Rescale():
+                return self._rescale(request)
+            case GetRescale():
+                return None if job is None else job.rescale_result(request.request_id)
             case GetTriggeredCheckpoint():
                 return None if job is None else job.triggered_checkpoint(request.request_id)
         return super().on_request(request)
@@ -414,6 +420,12 @@ class JobMaster(Endpoint):
         if self._job is None:
             raise CheckpointError(f"job {self._job_graph.name!r} has not started yet: ask again when it runs")
         self._job.trigger_checkpoint(request_id)
+        self._go_on()
+
+    def _rescale(self, request: Rescale) -> None:
+        if self._job is None:
+            raise RescaleError(f"job {self._job_graph.name!r} has not started yet: ask again when it runs")
+        self._job.rescale(request)
         self._go_on()
 
     def _on_rows_received(self, collect_id: str) -> None:

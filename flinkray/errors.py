@@ -229,6 +229,12 @@ class IncompatibleStateError(CheckpointError):
     is_recoverable = False
 
 
+class RescaleError(FlinkrayError):
+    """A job that runs is not given another parallelism, and goes on as it was; says why."""
+
+    origin = "user"
+
+
 class JobExecutionError(FlinkrayError):
     """The job failed. `__cause__` is the first failure; the message holds the user's traceback."""
 

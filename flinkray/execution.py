@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import enum
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from flinkray.config.configuration import Configuration
+from flinkray.errors import RescaleError
 from flinkray.latencies import LatencyStatistics
 from flinkray.state.checkpoint_statistics import CheckpointOverview
 from flinkray.types.records import JobId
@@ -179,6 +180,26 @@ class JobClient(ABC):
                 fails where it has no restart strategy.
             TimeoutError: it is not complete yet, and may still be later.
         """
+
+    def rescale(self, parallelism: int | Mapping[str, int], timeout: float | None = None) -> dict[str, int]:
+        """Gives the running job another parallelism, without a new start of its program: it takes a checkpoint, and its
+        tasks go on from there, as many as are wanted. Until all slots for them are there, it goes on as it is.
+
+        Args:
+            parallelism: the job's, for all vertices but those for which the program sets one of their own, and those
+                that have to have one subtask; at most the max parallelism. Or that of vertices, by their id, or their
+                name as plans and `flinkray info` show it. Vertices that exchange rows subtask by subtask change
+                together.
+            timeout: seconds to wait.
+
+        Returns:
+            Vertex id -> number of its subtasks now.
+
+        Raises:
+            RescaleError: the job goes on as it was; says why. So it does where it takes no checkpoints.
+            TimeoutError: it is not done yet, and may still be later.
+        """
+        raise RescaleError(f"{type(self).__name__} cannot rescale its job")
 
     @abstractmethod
     def checkpoints(self) -> CheckpointOverview:

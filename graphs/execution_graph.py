@@ -372,6 +372,48 @@ class ExecutionGraph:
         graph.attach(job_graph.vertices)
         return graph
 
+    def rescaled(self, parallelism: Mapping[JobVertexId, int]) -> ExecutionGraph:
+        """What the graph would be with so many subtasks of these vertices; this one stays as it is."""
+        numbers = {**self.parallelisms, **parallelism}
+        graph = ExecutionGraph(self.information, parallelism=numbers)
+        graph._unfold(self.job_vertices.values())
+        return graph
+
+    def rescale(self, parallelism: Mapping[JobVertexId, int], now_ms: int) -> None:
+        """Unfolds the job anew, these vertices with so many subtasks: everything below the vertices is another than
+        before, and every subtask has an attempt in CREATED whose id no other one had. For a job of which nothing runs.
+
+        Args:
+            now_ms: when the attempts are created, in epoch milliseconds.
+        """
+        assert not any(execution.state.is_deployed for execution in self.executions.values()), "tasks run"
+        self._parallelism.update(parallelism)
+        self._attempt_numbers.update(self.next_attempt_numbers())
+        self.created_ms = now_ms
+        for parts in (self.vertices, self.results, self.partitions, self.executions):
+            parts.clear()
+        self.edges = EdgeManager()
+        former, self.job_vertices = self.job_vertices, {}
+        self._unfold(former.values())
+
+    def _unfold(self, former: Iterable[ExecutionJobVertex]) -> None:
+        """Attaches the vertices of a graph that this one follows."""
+        vertices = list(former)
+        self.attach(vertex.job_vertex for vertex in vertices)
+        for vertex in vertices:
+            self.job_vertices[vertex.id].max_parallelism = vertex.max_parallelism
+
+    @property
+    def rescaled_to(self) -> dict[JobVertexId, int]:
+        """Vertex -> number of its subtasks, of those that have another than the JobGraph says."""
+        given = self.job_vertices.values()
+        return {each.id: each.parallelism for each in given if each.parallelism != each.job_vertex.parallelism}
+
+    @property
+    def parallelisms(self) -> dict[JobVertexId, int]:
+        """Vertex -> number of its subtasks."""
+        return {vertex.id: vertex.parallelism for vertex in self.job_vertices.values()}
+
     def attach(self, vertices: Iterable[JobVertex]) -> None:
         """Adds vertices, which may read only from each other: producers before consumers, each with its results."""
         added = list(vertices)

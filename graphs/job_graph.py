@@ -214,6 +214,10 @@ class JobVertex(Struct, frozen=True):
     """Whether its sources can be asked to end their data early."""
     has_own_max_parallelism: bool = True
     """Whether the program sets the max parallelism; else it becomes that of the checkpoint that the job starts from."""
+    has_own_parallelism: bool = True
+    """Whether the program sets the parallelism of this vertex; else it is the job's."""
+    fixed_because: str = ""
+    """Why the vertex keeps its parallelism when the job is rescaled; empty: it may have another."""
 
     @property
     def head(self) -> OperatorConfig:

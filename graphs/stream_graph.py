@@ -101,6 +101,8 @@ class StreamNode(Struct, eq=False, kw_only=True):
     """As of the transformation."""
     has_own_max_parallelism: bool = True
     """Whether the program sets the max parallelism; else it is made of the parallelism."""
+    has_own_parallelism: bool = True
+    """Whether the program sets the parallelism of this operator; else it is the job's."""
     in_edges: list[StreamEdge] = field(default_factory=list)
     out_edges: list[StreamEdge] = field(default_factory=list)
 

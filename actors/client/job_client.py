@@ -7,7 +7,7 @@ import logging
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -21,16 +21,18 @@ from actors.protocol.client_requests import (
     GetJobDetails,
     GetJobOverview,
     GetJobProgress,
+    GetRescale,
     GetSavepoint,
     GetTriggeredCheckpoint,
     JobOverview,
+    Rescale,
     ShutDownCluster,
     TakeCollected,
     TriggeredCheckpoint,
     TriggerPeriodicCheckpoint,
     TriggerSavepoint,
 )
-from actors.protocol.control_messages import JobDetails, SavepointResult
+from actors.protocol.control_messages import JobDetails, RescaleResult, SavepointResult
 from actors.protocol.dispatcher_errors import DispatcherNotReadyError, EndpointSilentError
 from actors.protocol.elements import StopMode
 from actors.protocol.job_reports import CheckpointReport, GetCheckpointReport
@@ -43,6 +45,7 @@ from flinkray.errors import (
     FlinkrayError,
     JobCanceledError,
     JobExecutionError,
+    RescaleError,
 )
 from flinkray.execution import JobClient, JobExecutionResult, JobProgress, JobStatus
 from flinkray.filesystems import absolute
@@ -268,6 +271,32 @@ class ClusterJobClient(JobClient):
                 raise CheckpointError(f"job {self._job.name!r} is {ended}, and takes no checkpoints any more")
             if deadline is not None and time.monotonic() >= deadline:
                 raise TimeoutError(f"the checkpoint of job {self._job.name!r} is not complete yet")
+            pause.wait(deadline)
+
+    def rescale(self, parallelism: int | Mapping[str, int], timeout: float | None = None) -> dict[str, int]:
+        wanted = parallelism if isinstance(parallelism, int) else dict(parallelism)
+        request, pause, deadline = Rescale(uuid.uuid4().hex, wanted), self._new_pause(), _deadline(timeout)
+        is_taken = False
+        while True:
+            result: RescaleResult | None = None
+            try:
+                # Once more each time, as a JobMaster that has taken another's place knows nothing of the request.
+                self._ask_job_master(request)
+                is_taken = True
+                result = self._ask_job_master(GetRescale(request.request_id))
+            except EndpointGone:
+                pass  # there is no JobMaster at the moment
+            except RescaleError:
+                if not is_taken:
+                    raise  # else the one that takes the place of another has not started the job yet
+            if result is not None and result.error is not None:
+                raise result.error.exception()
+            if result is not None and result.is_done:
+                return result.parallelism
+            if self._look(deadline, waits=True).is_terminal:
+                raise RescaleError(f"job {self._job.name!r} is {self._job.status.value}, and is not rescaled any more")
+            if deadline is not None and time.monotonic() >= deadline:
+                raise TimeoutError(f"job {self._job.name!r} is not rescaled yet; it may still be")
             pause.wait(deadline)
 
     def trigger_savepoint(self, directory: str | None = None, timeout: float | None = None) -> str:

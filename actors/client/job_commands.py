@@ -147,6 +147,38 @@ def take_checkpoint(cluster: str | None, as_json: bool, job: str) -> None:
         click.echo(f"checkpoint {checkpoint_id} of job {client.job_id} is complete")
 
 
+@click.command("rescale")
+@CLUSTER
+@AS_JSON
+@click.option(
+    "--vertex", "vertices", multiple=True, metavar="VERTEX=N", help="Of this vertex alone, by name or id; repeatable."
+)
+@JOB
+@click.argument("parallelism", type=click.IntRange(1), required=False)
+@speaks_plainly
+def rescale_job(
+    cluster: str | None, as_json: bool, vertices: tuple[str, ...], job: str, parallelism: int | None
+) -> None:
+    """Give the running job JOB another PARALLELISM; it goes on from a checkpoint that it takes now."""
+    if (parallelism is None) == (not vertices):
+        raise click.UsageError("name the job's PARALLELISM, or that of vertices with --vertex VERTEX=N")
+    client = sessions.job_client(job, cluster)
+    now = client.rescale(parallelism if parallelism is not None else dict(map(_vertex_and_number, vertices)))
+    details = client.details()
+    if as_json:
+        print_json(jobs.resource_requirements(details))
+    else:
+        print_lines([f"job {client.job_id} is rescaled:"])
+        print_lines([f"  {now[each.vertex_id]:4}  {each.name}" for each in details.vertices])
+
+
+def _vertex_and_number(text: str) -> tuple[str, int]:
+    vertex, separator, number = text.rpartition("=")
+    if not separator or not number.isdecimal() or not int(number):
+        raise click.UsageError(f"--vertex {text!r} is not VERTEX=N, with a number of subtasks from 1 on")
+    return vertex, int(number)
+
+
 @click.command("savepoint")
 @CLUSTER
 @AS_JSON
@@ -203,6 +235,7 @@ COMMANDS = (
     cancel_job,
     list_checkpoints,
     take_checkpoint,
+    rescale_job,
     savepoint,
     stop_job,
 )

@@ -12,6 +12,7 @@ from actors.storage.record_files import record_files
 from flinkray.errors import CheckpointError
 from flinkray.filesystems import absolute, join
 from flinkray.types.records import JobId
+from graphs.job_graph import JobVertexId
 
 __all__ = ["CheckpointPointers", "JobLeadership", "LeadershipLostError", "StopSavepoint"]
 
@@ -37,6 +38,8 @@ class CheckpointPointers(Struct, frozen=True):
     """A pickle of the JobDetails of a job that has ended, and is not to be run again; empty: it has not."""
     stop: StopSavepoint | None = None
     """What is left to do of the job, if anything, is to stop with this."""
+    parallelism: dict[JobVertexId, int] = {}
+    """Vertex -> number of its subtasks, of those that have another than the program says since the job was rescaled."""
 
 
 class JobLeadership:
@@ -81,6 +84,8 @@ class JobLeadership:
         content = {"next_id": pointers.next_id, "directories": pointers.directories, "ended": ended}
         if pointers.stop is not None:
             content["stop"] = {"request_id": pointers.stop.request_id, "directory": pointers.stop.directory}
+        if pointers.parallelism:
+            content["parallelism"] = pointers.parallelism
         self._log.append(json.dumps(content).encode())
 
     def _decode(self, generation: int, content: bytes) -> CheckpointPointers:
@@ -88,6 +93,8 @@ class JobLeadership:
             fields = json.loads(content)
             ended = base64.b64decode(fields["ended"])
             stop = StopSavepoint(**fields["stop"]) if "stop" in fields else None
-            return CheckpointPointers(generation, int(fields["next_id"]), tuple(fields["directories"]), ended, stop)
-        except (ValueError, KeyError, TypeError) as error:
+            parallelism = {JobVertexId(key): int(number) for key, number in fields.get("parallelism", {}).items()}
+            directories = tuple(fields["directories"])
+            return CheckpointPointers(generation, int(fields["next_id"]), directories, ended, stop, parallelism)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise CheckpointError(f"{self._what}: what is in {self._directory} was not written by flinkray") from error

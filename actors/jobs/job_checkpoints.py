@@ -99,6 +99,7 @@ class JobCheckpoints:
         self._reserved_id = recovered.first_id + RESERVED_IDS
         """All checkpoint ids below this are recorded as used."""
         self._is_reserving = False
+        self._is_rescale_recorded = True
         self._assignment: Assignment | None = None
         self._restored: CompletedCheckpoint | None = None
         self._requested = set() if recovered.stop is None else {recovered.stop.request_id}
@@ -172,6 +173,30 @@ class JobCheckpoints:
         self._coordinators.let_events_go()
         self._reserve_ids()
         self._set_timer()
+
+    # -- rescales ------------------------------------------------------------------------------------------------
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether the job is being stopped with a savepoint."""
+        return self._coordinator.is_stopping
+
+    def check_restorable(self, graph: ExecutionGraph) -> None:
+        """
+        Raises:
+            CheckpointError: the job could not go on from its last checkpoint if it was unfolded like this.
+        """
+        if self._store.latest is not None:
+            assign(self._store.latest, graph, allow_non_restored_state=self._settings.allow_non_restored_state)
+
+    def rescaled(self) -> None:
+        """The graph has other subtasks: the next JobMaster is to know that too."""
+        self._is_rescale_recorded = self._leadership is None
+
+    @property
+    def is_rescale_recorded(self) -> bool:
+        """Whether a JobMaster that takes this one's place would go on with the subtasks that there are now."""
+        return self._is_rescale_recorded
 
     # -- restarts ------------------------------------------------------------------------------------------------
 
@@ -389,12 +414,15 @@ class JobCheckpoints:
 
     def _pointers(self, directories: Iterable[str], ended: bytes = b"") -> CheckpointPointers:
         next_id = self._coordinator.next_id + RESERVED_IDS
-        return CheckpointPointers(self._generation, next_id, tuple(directories), ended, self._stop)
+        rescaled = self._graph.rescaled_to
+        return CheckpointPointers(self._generation, next_id, tuple(directories), ended, self._stop, rescaled)
 
     def _reserve_ids(self) -> None:
-        """Records more ids as used before they run out, where no completed checkpoint has done that for long."""
+        """Records more ids as used before they run out, where no completed checkpoint has done that for long; and other
+        subtasks at once."""
         leadership, left = self._leadership, self._reserved_id - self._coordinator.next_id
-        if leadership is None or self._is_reserving or self.is_storing or left > _FEW_IDS:
+        is_needed = left <= _FEW_IDS or not self._is_rescale_recorded
+        if leadership is None or self._is_reserving or self.is_storing or not is_needed:
             return  # what is being stored reserves ids too, and is not to be replaced by what there was before it
         if left <= 0:
             text = f"no checkpoint id of job {self._graph.name!r} could be recorded as used for long"
@@ -411,6 +439,7 @@ class JobCheckpoints:
                 self._services.main_thread.run_later(_RESERVE_RETRY_MS, again)
             else:
                 self._is_reserving = False
+                self._is_rescale_recorded |= pointers.parallelism == self._graph.rescaled_to
                 self._reserved_id = max(self._reserved_id, pointers.next_id)
 
         def again() -> None:

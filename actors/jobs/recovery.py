@@ -12,7 +12,7 @@ from actors.checkpoints.coordination.completed import CompletedCheckpoint
 from actors.checkpoints.storage.metadata import load
 from actors.high_availability.pointers import CheckpointPointers, JobLeadership, StopSavepoint
 from flinkray.errors import CheckpointError, DamagedCheckpointError
-from graphs.job_graph import CheckpointSettings
+from graphs.job_graph import CheckpointSettings, JobVertexId
 
 log = logging.getLogger(__name__)
 
@@ -37,6 +37,8 @@ class Recovered(Struct, frozen=True):
     """As CheckpointPointers.ended; not empty: the job has ended, and there is nothing to start any more."""
     stop: StopSavepoint | None = None
     """The savepoint with which the job is to stop, if it was stopping; there is nothing else to do any more."""
+    parallelism: dict[JobVertexId, int] = {}
+    """As CheckpointPointers has it."""
 
 
 def recover(settings: CheckpointSettings, leadership: JobLeadership | None) -> Recovered:
@@ -62,7 +64,13 @@ def recover(settings: CheckpointSettings, leadership: JobLeadership | None) -> R
     if leadership is not None:
         leadership.record(replace(pointers, next_id=first_id + RESERVED_IDS))
     return Recovered(
-        pointers.generation, first_id, checkpoints, pointers.directories, initial=initial, stop=pointers.stop
+        pointers.generation,
+        first_id,
+        checkpoints,
+        pointers.directories,
+        initial=initial,
+        stop=pointers.stop,
+        parallelism=pointers.parallelism,
     )
 
 

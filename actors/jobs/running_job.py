@@ -18,11 +18,12 @@ from actors.jobs.job_checkpoints import JobCheckpoints, Once
 from actors.jobs.job_description import describe
 from actors.jobs.job_export import JobExporter
 from actors.jobs.job_metrics import JobMetrics, job_details, job_summary, prior_attempts
+from actors.jobs.job_rescales import JobRescales
 from actors.jobs.recovery import Recovered
 from actors.jobs.services import JobCoordinatorContext, JobServices, TaskGateway
 from actors.protocol.checkpoint_handles import TaskRestore
-from actors.protocol.client_requests import Collected, TakeCollected, TriggeredCheckpoint, TriggerSavepoint
-from actors.protocol.control_messages import JobDetails, SavepointResult
+from actors.protocol.client_requests import Collected, Rescale, TakeCollected, TriggeredCheckpoint, TriggerSavepoint
+from actors.protocol.control_messages import JobDetails, RescaleResult, SavepointResult
 from actors.protocol.failure_records import TaskFailure
 from actors.protocol.job_reports import AttemptDetails, CheckpointReport, JobArchive, JobSummary, RateSample
 from actors.protocol.main_thread import MainThread
@@ -76,7 +77,12 @@ class RunningJob:
         self._generation = recovered.generation
         self._reset: SubtasksReset | None = None
         """Subtasks that are to start again, once it is known what from."""
-        graph = ExecutionGraph.from_job_graph(job_graph, generation=recovered.generation, now_ms=context.clock.now_ms())
+        graph = ExecutionGraph.from_job_graph(
+            job_graph,
+            parallelism=recovered.parallelism,
+            generation=recovered.generation,
+            now_ms=context.clock.now_ms(),
+        )
         self._services = JobServices(
             context.clock,
             context.start_loop,
@@ -98,6 +104,7 @@ class RunningJob:
         self._description = describe(job_graph, graph)
         has_run = recovered.generation > 0
         self.scheduler = _create_scheduler(graph, context, self._checkpoints.restore_of, has_run)
+        self._rescales = JobRescales(self.scheduler, self._checkpoints)
         assignment = self._checkpoints.restore()
         states = {} if assignment is None else assignment.coordinators
         self._coordinators.start(states, self._checkpoints.restored_id)
@@ -117,8 +124,9 @@ class RunningJob:
                 self._run(command)
             self._checkpoints.go_on()
             self._restart_subtasks()
+            has_stepped = self._rescales.go_on(self._now())
             commands = self.scheduler.take_commands()
-            if not commands:
+            if not commands and not has_stepped:
                 break
         self._log_failures()
 
@@ -178,6 +186,10 @@ class RunningJob:
         if reset is None or self._checkpoints.is_storing:
             return
         self._reset = None
+        rescaled = self._rescales.take() if reset.is_global else None
+        if rescaled is not None:
+            self.scheduler.rescale(rescaled, self._now())
+            self._checkpoints.rescaled()
         try:
             assignment = self._checkpoints.restore()
             if reset.is_global:
@@ -281,6 +293,13 @@ class RunningJob:
 
     def trigger_savepoint(self, request: TriggerSavepoint) -> None:
         self._checkpoints.trigger_savepoint(request)
+
+    def rescale(self, request: Rescale) -> None:
+        self._rescales.request(request.request_id, request.parallelism, self._now())
+
+    def rescale_result(self, request_id: str) -> RescaleResult | None:
+        """What became of the request; None: it was never made."""
+        return self._rescales.result(request_id)
 
     def savepoint(self, request_id: str) -> SavepointResult | None:
         """What became of the request; None: it is under way, or was never made."""

@@ -304,6 +304,24 @@ class GetTriggeredCheckpoint(Struct, frozen=True):
     request_id: str
 
 
+class Rescale(Struct, frozen=True):
+    """Answer of the JobMaster: None, as soon as it is under way; GetRescale tells what becomes of it. Without effect
+    when there was a request with this id before, so it can be asked again.
+
+    Raises RescaleError where the job cannot be given that parallelism, or not now.
+    """
+
+    request_id: str
+    parallelism: int | dict[str, int]
+    """The job's; or that of vertices, by their id or name."""
+
+
+class GetRescale(Struct, frozen=True):
+    """Answer of the JobMaster: RescaleResult, or None where none was asked for under this id."""
+
+    request_id: str
+
+
 class TakeCollected(Struct, frozen=True):
     """Answer of the JobMaster: Collected. Takes what the CollectSink of this id has brought so far."""
 

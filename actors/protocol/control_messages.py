@@ -104,6 +104,18 @@ class SavepointResult(Struct, frozen=True):
     """Exactly one of the two is there."""
 
 
+class RescaleResult(Struct, frozen=True):
+    """What became of a rescale that was asked for."""
+
+    request_id: str
+    parallelism: dict[str, int] = {}
+    """Vertex id -> number of its subtasks from then on."""
+    error: ErrorInfo | None = None
+    """Why the job goes on as it was."""
+    is_done: bool = True
+    """It is not under way any more; without an error, the job is rescaled."""
+
+
 class JobDetails(Struct, frozen=True):
     """A job's execution graph as a value: of a running job, or archived after its end (Flink's ArchivedExecutionGraph).
 

@@ -184,7 +184,8 @@ def _body(route: Route, body: bytes) -> Any:
     try:
         return msgspec.json.decode(body or b"{}", type=route.body)
     except msgspec.DecodeError as error:
-        raise Refusal(400, f"the body is no {route.body.__name__}: {error}") from error
+        name = route.body.__name__ if isinstance(route.body, type) else "object of that kind"
+        raise Refusal(400, f"the body is no {name}: {error}") from error
 
 
 def refused(status: int, reason: str, headers: Mapping[str, str] | None = None) -> Response:

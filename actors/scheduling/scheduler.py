@@ -19,13 +19,14 @@ leads to (the tasks of a slot or TaskExecutor that is lost) are one failure.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from actors.protocol.checkpoint_handles import TaskRestore
 from actors.protocol.failure_records import FailureRecord, TaskFailure
 from actors.protocol.ports import Address
 from actors.protocol.resources import AllocationId, ClusterOverview, ResourceProfile, SlotOffer, SlotRequest
 from actors.protocol.task_messages import TaskStateChanged
+from actors.scheduling.checks import check_scheduling
 from actors.scheduling.commands import (
     CancelAttempt,
     DeclareSlots,
@@ -45,9 +46,11 @@ from actors.scheduling.failover.restart_strategies import NoRestart, RestartStra
 from actors.scheduling.failover.restarts import Restarts
 from actors.scheduling.result_tracker import ResultTracker
 from actors.scheduling.scheduling_strategy import PipelinedRegionSchedulingStrategy
+from actors.scheduling.slots.rescale_room import RescaleRoom
 from actors.scheduling.slots.shortage import fit_one_by_one, shortage_error
 from actors.scheduling.slots.slot_pool import PooledSlot, SlotPool
 from actors.scheduling.slots.slot_sharing import SharedSlot, share_slots
+from actors.scheduling.stuck_tasks import slots_that_do_not_stop
 from actors.scheduling.waiting_regions import WaitingRegions
 from flinkray.errors import ErrorInfo, FlinkrayError
 from flinkray.execution import JobStatus
@@ -59,11 +62,9 @@ from graphs.execution_graph import (
     ExecutionVertexId,
     ResultPartitionKey,
 )
+from graphs.job_graph import JobVertexId
 from graphs.regions import PipelinedRegion, RegionTopology
 from graphs.states import JOB_ENDS, ExecutionState
-
-# A task that does not stop by then has its slot's process ended (Flink waits 180 s and then ends the TaskManager).
-CANCEL_TIMEOUT_MS = 30_000
 
 # A slot's process that dies before it was given a task is replaced; after this many in a row that is a failure.
 MAX_LOST_SLOTS = 3
@@ -94,18 +95,14 @@ class Scheduler:
         self.pool = SlotPool()
         self.failure: ErrorInfo | None = None
         """What ended a job that is FAILING or FAILED."""
-        self.shared_slots: tuple[SharedSlot, ...] = share_slots(graph, slot_profile)
-        self._shared_slot = {vertex: shared for shared in self.shared_slots for vertex in shared.vertices}
-        topology = RegionTopology(graph)
-        self._results = ResultTracker(graph, topology)
-        self._has_stages = len(topology.source_regions()) < len(topology.regions)
+        self.room = RescaleRoom(self.pool, slot_request_timeout_ms)
+        """The slots for the parallelism that the job is to have next."""
+        self._slot_profile = slot_profile
+        self._failover_strategy = failover_strategy
         self._restarts = Restarts(graph)
-        self._strategy = PipelinedRegionSchedulingStrategy(graph, topology, self._restarts.includes)
-        self._failure_handler = FailureHandler(graph, restart_strategy or NoRestart(), failover_strategy(topology))
+        self._failure_handler = FailureHandler(graph, restart_strategy or NoRestart())
         self._restore_of = restore_of
-        self._waiting = WaitingRegions(graph.vertices, slot_request_timeout_ms)
-        self._addresses: dict[AttemptId, Address] = {}
-        """The TaskSlot of every current attempt that was deployed."""
+        self._slot_request_timeout_ms = slot_request_timeout_ms
         self._slot_idle_timeout_ms = slot_idle_timeout_ms
         self._is_timeout_reported = False
         self._has_run = has_run
@@ -114,6 +111,20 @@ class Scheduler:
         self._declared: tuple[SlotRequest, ...] = ()
         self._commands: list[SchedulerCommand] = []
         graph.status.add_listener(lambda _former, status, _now: self._commands.append(StatusChanged(status)))
+        self._unfold()
+
+    def _unfold(self) -> None:
+        """Finds out what follows from the subtasks that the graph has, none of which runs."""
+        self.shared_slots: tuple[SharedSlot, ...] = share_slots(self.graph, self._slot_profile)
+        self._shared_slot = {vertex: shared for shared in self.shared_slots for vertex in shared.vertices}
+        topology = RegionTopology(self.graph)
+        self._results = ResultTracker(self.graph, topology)
+        self._has_stages = len(topology.source_regions()) < len(topology.regions)
+        self._strategy = PipelinedRegionSchedulingStrategy(self.graph, topology, self._restarts.includes)
+        self._failure_handler.failover_strategy = self._failover_strategy(topology)
+        self._waiting = WaitingRegions(self.graph.vertices, self._slot_request_timeout_ms)
+        self._addresses: dict[AttemptId, Address] = {}
+        """The TaskSlot of every current attempt that was deployed."""
 
     @property
     def status(self) -> JobStatus:
@@ -167,6 +178,8 @@ class Scheduler:
             is_about_starts: see ResourcesMissing.
         """
         self._is_timeout_reported = False
+        if self.room.missing and (not is_timeout or self.room.is_late(now)):
+            self.room.refuse(overview, reason, now)
         if is_timeout:
             is_hopeless = self._has_waited_too_long(now)
         else:
@@ -177,6 +190,26 @@ class Scheduler:
             self._recover(self._waiting.vertices, [TaskFailure(now, error)], now)
             self._go_on(now)
 
+    def ask_for_room(self, rescaled: ExecutionGraph, now: int) -> None:
+        """Asks for the slots that the job needs to be unfolded like that graph; `room` tells whether they come."""
+        self.room.ask([shared.request for shared in share_slots(rescaled, self._slot_profile)], now)
+        self._declare()
+
+    def restart(self, now: int) -> None:
+        """Restarts the job as a whole although nothing has failed: SubtasksReset will follow. For one that runs."""
+        self._restart_later(frozenset(self.graph.vertices), now, True, now)
+        self._go_on(now)
+
+    def rescale(self, parallelism: Mapping[JobVertexId, int], now: int) -> None:
+        """Gives these vertices so many subtasks. For a job that is restarted as a whole: between SubtasksReset and
+        `deploy_restarted`."""
+        for shared in self.shared_slots:
+            self.pool.close(shared.label, now)
+        self.room.close(now)
+        self.graph.rescale(parallelism, now)
+        self._unfold()
+        self._restarts.include_all()
+
     def deploy_restarted(self, restart: int, now: int) -> None:
         """Answers SubtasksReset: what `restore_of` gives is known. Ignored for a restart that has changed meanwhile."""
         if self._restarts.end(restart):
@@ -186,7 +219,7 @@ class Scheduler:
     def tick(self, now: int) -> None:
         """Called now and then: restarts that are due, slots that do not come or that nobody needs, tasks that do not
         stop."""
-        if self._has_waited_too_long(now) and not self._is_timeout_reported:
+        if (self._has_waited_too_long(now) or self.room.is_late(now)) and not self._is_timeout_reported:
             self._is_timeout_reported = True
             self._commands.append(SlotsTimedOut())
         for slot in self.pool.take_idle(now, self._slot_idle_timeout_ms, self._results.holding_slots()):
@@ -278,34 +311,7 @@ class Scheduler:
 
     def check(self) -> None:
         """What always holds between two events."""
-        self.pool.check()
-        waiting = self._waiting.vertices
-        assert len(waiting) == len(set(waiting)), "a subtask waits for its slot twice"
-        for vertex in self.graph.vertices.values():
-            assert all(execution.state.is_terminal for execution in vertex.prior), f"{vertex!r} has two live attempts"
-            self._check_execution(vertex.current, vertex.id in waiting)
-        for region in self._waiting.regions:
-            served = all(map(self.pool.is_served, region.labels))
-            assert not served, "a region has all its slots and was not deployed"
-        if self.status.is_terminal:
-            assert all(execution.state.is_terminal for execution in self.graph.executions.values())
-            assert not self.pool.slots(), "a job that has ended holds slots"
-        is_restarting = self._restarts.pending is not None
-        assert not is_restarting or self.status is JobStatus.RESTARTING, f"a restart of a job that is {self.status}"
-        assert self.status is not JobStatus.RESTARTING or is_restarting or self._waiting, "restarts, and never ends to"
-
-    def _check_execution(self, execution: Execution, is_waiting: bool) -> None:
-        state = execution.state
-        runs = state not in (ExecutionState.CREATED, ExecutionState.SCHEDULED)
-        assert state.is_terminal or runs == (execution.attempt_id in self._addresses), f"{execution!r} and its slot"
-        assert is_waiting == (state is ExecutionState.SCHEDULED), f"{execution!r} and the slots that it waits for"
-        if runs and not state.is_terminal:
-            assert self.pool.slot(allocation_of(execution)) is not None, (
-                f"{execution!r} runs in a slot that is not held"
-            )
-        if self.status in (JobStatus.RUNNING, JobStatus.RESTARTING):
-            stops = state in (ExecutionState.CANCELING, ExecutionState.CANCELED, ExecutionState.FAILED)
-            assert not stops or self._restarts.includes(execution.vertex.id), f"{execution!r} does not run again"
+        check_scheduling(self.graph, self.pool, self._waiting, self._restarts, self._addresses)
 
     # -- inside: scheduling --------------------------------------------------------------------------------------
 
@@ -437,14 +443,7 @@ class Scheduler:
             self._commands.append(command)
 
     def _kill_what_does_not_stop(self, now: int) -> None:
-        stuck: dict[AllocationId, list[Execution]] = {}
-        for execution in self.graph.executions.values():
-            since = execution.timestamps.get(ExecutionState.CANCELING, now)
-            if execution.state is ExecutionState.CANCELING and now - since >= CANCEL_TIMEOUT_MS:
-                stuck.setdefault(allocation_of(execution), []).append(execution)
-        for allocation_id, executions in stuck.items():
-            names = ", ".join(repr(execution.vertex.name) for execution in executions)
-            reason = f"task {names} did not stop within {CANCEL_TIMEOUT_MS // 1000} s"
+        for allocation_id, reason in slots_that_do_not_stop(self.graph.executions.values(), now).items():
             slot = self.pool.slot(allocation_id)
             if slot is not None:
                 self._release_at_once(slot, reason)
@@ -524,6 +523,7 @@ class Scheduler:
         self._cancel_all(now)
 
     def _restart_later(self, vertices: frozenset[ExecutionVertexId], due: int, is_global: bool, now: int) -> None:
+        self.room.close(now)  # what is to run again goes before what the job will want later
         involved = self._restarts.begin(vertices, due, is_global)
         if self.status is JobStatus.RUNNING:
             self.graph.transition_job(JobStatus.RESTARTING, now)

@@ -234,7 +234,8 @@ class ExecutionResult(Struct, frozen=True, kw_only=True, rename="kebab"):
 
 
 class Parallelism(Struct, frozen=True, kw_only=True, rename="camel"):
-    """The bounds of a vertex's parallelism, which are the same: a running job is not rescaled."""
+    """The bounds of a vertex's parallelism. A job goes on as it is until it can have as many subtasks as the upper one
+    says, so that the lower one needs to be no higher; of a job that runs both are what it has."""
 
     lower_bound: int
     upper_bound: int

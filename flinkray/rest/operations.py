@@ -99,6 +99,19 @@ class CheckpointProgress(Struct, frozen=True, kw_only=True):
     operation: CheckpointResult | None = None
 
 
+class RescalingResult(Struct, frozen=True, kw_only=True, rename="kebab"):
+    """Why a job goes on as it was; empty: it is rescaled."""
+
+    failure_cause: FailureCause | UnsetType = UNSET
+
+
+class RescalingProgress(Struct, frozen=True, kw_only=True):
+    """What has become of a rescale that was asked for."""
+
+    status: OperationStatus
+    operation: RescalingResult | None = None
+
+
 class DisposalResult(Struct, frozen=True, kw_only=True, rename="kebab"):
     """Why a savepoint was not deleted; empty: it was."""
 

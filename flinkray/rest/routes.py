@@ -39,8 +39,8 @@ class Route(Struct, frozen=True):
     doc: str
     query: tuple[str, ...] = ()
     """The parameters that it reads."""
-    body: type[Struct] | None = None
-    """The type of the request's body, which may be left out."""
+    body: Any = None
+    """The type of the request's body, which may be left out; None: there is none."""
     status: int = 200
     is_write: bool = False
     """Whether it changes something."""
@@ -253,6 +253,25 @@ _JOB_ROUTES = (
         "resource_requirements",
         dict[str, jobs.VertexRequirements],
         "The parallelism of each vertex.",
+    ),
+    Route(
+        "PATCH",
+        f"{_JOB}/rescaling",
+        "trigger_rescaling",
+        operations.Triggered,
+        "Give the job this `parallelism`; it goes on from a checkpoint that it takes now.",
+        ("parallelism",),
+        is_write=True,
+    ),
+    _get(f"{_JOB}/rescaling/:triggerid", "triggered_rescaling", operations.RescalingProgress, "What has become of it."),
+    Route(
+        "PUT",
+        f"{_JOB}/resource-requirements",
+        "rescale",
+        operations.Nothing,
+        "Give vertices as many subtasks as their upper bounds say; the job goes on from a checkpoint taken for that.",
+        body=dict[str, jobs.VertexRequirements],
+        is_write=True,
     ),
     _get(
         f"{_JOB}/jobmanager/config",

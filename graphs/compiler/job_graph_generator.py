@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from flinkray.connectors.collect.sink import CollectSink
 from flinkray.execution import Pipeline
 from flinkray.transformations.operator_factories import (
     AsyncFactory,
@@ -112,6 +113,8 @@ class _Builder:
             preferred_resources=_merged([node.preferred_resources for node in members]),
             is_stoppable=all(_is_stoppable(node.factory) for node in members),
             has_own_max_parallelism=head.has_own_max_parallelism,
+            has_own_parallelism=all(node.has_own_parallelism for node in members),
+            fixed_because="; ".join(dict.fromkeys(filter(None, map(_fixed_because, members)))),
         )
 
     def _chain_name(self, chain: Chain) -> str:
@@ -219,6 +222,21 @@ def _needs_coordinator(factory: OperatorFactory) -> bool:
     if isinstance(factory, SinkFactory):
         return bool(getattr(factory.sink, "needs_coordinator", False))
     return isinstance(factory, SourceFactory)
+
+
+def _fixed_because(node: StreamNode) -> str:
+    """Why an operator keeps its parallelism when the job is rescaled; "": it may have another."""
+    if node.max_parallelism == 1:
+        return f"{node.name!r} runs in one subtask"
+    if isinstance(node.factory, SourceFactory) and not node.factory.source.is_parallel:
+        return f"{type(node.factory.source).__name__} runs in one subtask"
+    if node.sink is not None and not node.sink.is_parallel:
+        return f"{type(node.sink).__name__} runs in one subtask"
+    if isinstance(node.sink, CollectSink):
+        return f"{node.name!r} brings its rows to the driver"
+    if node.parallelism == 1 and any(edge.is_respread for edge in node.in_edges):
+        return f"{node.name!r} gets the rows of several subtasks in one, in their order"
+    return ""
 
 
 def _is_stoppable(factory: OperatorFactory) -> bool:

@@ -170,6 +170,7 @@ class _Generator:
             factory=factory,
             kind=_task_kind(transformation.factory),
             parallelism=parallelism,
+            has_own_parallelism=transformation.parallelism is not None,
             max_parallelism=self._max_parallelism(transformation, parallelism),
             has_own_max_parallelism=bool(transformation.max_parallelism or self._configuration.get(MAX_PARALLELISM)),
             slot_sharing_group=self._slot_sharing_group(transformation, input_ids),

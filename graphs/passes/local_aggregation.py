@@ -132,6 +132,7 @@ def _local_node(edge: StreamEdge, graph: StreamGraph, node_id: int) -> StreamNod
         preferred_resources=ResourceSpec(),
         managed_memory_weights={},
         managed_memory_slot_use_cases=frozenset(),
+        has_own_parallelism=source.has_own_parallelism,
         has_own_max_parallelism=source.has_own_max_parallelism,
     )
 

@@ -86,6 +86,22 @@ def test_buttons_take_a_savepoint_and_cancel(browser: Any, job: RunningJob, tmp_
     page.close()
 
 
+def test_a_button_gives_the_job_another_parallelism(browser: Any, job: RunningJob) -> None:
+    page = browser.new_page()
+    page.goto(f"{job.client.web_url}/#{job.path}/graph")
+    page.get_by_role("button", name="Rescale", exact=True).click()
+    page.get_by_role("spinbutton", name="Parallelism").fill("3")
+    page.get_by_role("button", name="Rescale it").click()
+    page.get_by_text("The job runs with a parallelism of 3.").wait_for(timeout=20_000)
+    assert set(job.client.details().parallelisms.values()) == {3}
+    page.get_by_role("button", name="Close the message").click()
+    page.get_by_role("button", name="Rescale", exact=True).click()
+    page.get_by_role("spinbutton", name="Parallelism").fill("129")
+    page.get_by_role("button", name="Rescale it").click()
+    page.get_by_text("which is its max parallelism").wait_for(timeout=20_000)
+    page.close()
+
+
 def test_the_page_goes_on_by_itself_when_the_server_is_back(browser: Any, job: RunningJob) -> None:
     page = browser.new_page()
     page.goto(f"{job.client.web_url}/#{job.path}/graph")

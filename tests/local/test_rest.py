@@ -97,6 +97,10 @@ def end(job: RunningJob) -> None:
     job.client.close()
 
 
+def _bounds(vertex: str, lower: int, upper: int) -> bytes:
+    return json.dumps({vertex: {"parallelism": {"lowerBound": lower, "upperBound": upper}}}).encode()
+
+
 @pytest.fixture(scope="module")
 def job(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningJob]:
     """A job that has failed once, completed checkpoints and a savepoint, and reported rates."""
@@ -253,6 +257,33 @@ def test_a_savepoint_is_taken_and_deleted(job: RunningJob, tmp_path: Path) -> No
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_job_is_rescaled_as_flinks_dashboard_asks_for_it(tmp_path: Path) -> None:
+    """It names all vertices, each with its bounds."""
+    job = start(tmp_path)
+    try:
+        path = f"{job.path}/resource-requirements"
+        eventually(lambda: job.http.get(f"{job.path}/checkpoints").value["counts"]["completed"])
+        source, *_ = job.vertices()
+        bounds = job.http.get(path).value
+        assert bounds[source]["parallelism"] == {"lowerBound": 2, "upperBound": 2}
+        bounds[source]["parallelism"] = {"lowerBound": 1, "upperBound": 3}
+        asked = job.http.write("PUT", path, bounds)
+        assert (asked.status, asked.value) == (200, {})
+        eventually(lambda: job.http.get(path).value[source]["parallelism"]["upperBound"], lambda number: number == 3)
+        shown = eventually(
+            lambda: job.http.get(f"{job.path}/vertices/{source}").value,
+            lambda value: {each["status"] for each in value["subtasks"]} == {"RUNNING"},
+        )
+        assert (shown["parallelism"], len(shown["subtasks"])) == (3, 3)
+        asked = job.http.write("PATCH", f"{job.path}/rescaling?parallelism=1")
+        path = f"{job.path}/rescaling/{asked.value['request-id']}"
+        done = eventually(lambda: job.http.get(path).value, lambda value: value["status"]["id"] == "COMPLETED")
+        assert done["operation"] == {}
+        assert len(job.http.get(f"{job.path}/vertices/{source}").value["subtasks"]) == 1
+    finally:
+        end(job)
+
+
 def test_a_savepoint_that_is_not_there_cannot_be_deleted(job: RunningJob, tmp_path: Path) -> None:
     asked = job.http.write("POST", "/savepoint-disposal", {"savepoint-path": str(tmp_path / "none")})
     done = eventually(
@@ -304,6 +335,15 @@ JSON = {"Content-Type": "application/json"}
         ("POST", "{job}/stop", b'{"drain": "yes"}', JSON, 400),
         ("POST", "{job}/stop", b'{"triggerId": "../x"}', JSON, 400),
         ("POST", "{job}/stop", b'{"targetDirectory": "' + b"x" * 100_000 + b'"}', JSON, 413),
+        ("GET", "{job}/rescaling/" + "0" * 32, None, {}, 404),
+        ("PATCH", "{job}/rescaling", None, JSON, 400),
+        ("PATCH", "{job}/rescaling?parallelism=0", None, JSON, 400),
+        ("PATCH", "{job}/rescaling?parallelism=129", None, JSON, 409),
+        ("PUT", "{job}/resource-requirements", b"{}", JSON, 400),
+        ("PUT", "{job}/resource-requirements", b'{"{vertex}": 3}', JSON, 400),
+        ("PUT", "{job}/resource-requirements", _bounds("none", 1, 2), JSON, 409),
+        ("PUT", "{job}/resource-requirements", _bounds("{vertex}", 3, 2), JSON, 400),
+        ("PUT", "{job}/resource-requirements", _bounds("{vertex}", 1, 129), JSON, 409),
         ("POST", "{job}/savepoints", b'{"formatType": "NATIVE"}', JSON, 400),
         ("POST", "{job}/checkpoints", b'{"checkpointType": "FULL"}', JSON, 400),
         ("POST", "/savepoint-disposal", b"{}", JSON, 400),
@@ -313,6 +353,7 @@ def test_wrong_input_is_told_and_harms_nothing(
     job: RunningJob, method: str, path: str, body: bytes | None, headers: dict[str, str], status: int
 ) -> None:
     path = path.replace("{job}", job.path).replace("{vertex}", job.vertices()[0])
+    body = None if body is None else body.replace(b"{vertex}", job.vertices()[0].encode())
     answer = job.http.send(method, quote(path, safe="/?=:%"), body, headers)
     assert (answer.status, len(answer.value["errors"])) == (status, 1), answer.text
     assert job.http.get(f"{job.path}/status").value == {"status": "RUNNING"}

@@ -11,14 +11,17 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 from flinkray import (
     DataGenSource,
     DataStream,
     DiscardSink,
+    FileSink,
     JobClient,
     JobExecutionError,
+    RescaleError,
     SequenceField,
     StreamExecutionEnvironment,
     WatermarkStrategy,
@@ -123,6 +126,33 @@ def test_two_slot_sharing_groups_at_parallelism_two_take_four_slots() -> None:
     finally:
         client.cancel()
         client.close()
+
+
+def test_a_job_is_rescaled_while_it_runs_and_has_each_row_once(tmp_path: Path) -> None:
+    rows = 12_000
+    options = {
+        "execution.checkpointing.interval": "200 ms",
+        "execution.checkpointing.dir": str(tmp_path / "checkpoints"),
+        "slot.idle.timeout": "200 ms",
+    }
+    env = environment(options, target="ray", parallelism=1)
+    source = DataGenSource({"number": SequenceField()}, rows, rows_per_second=1000)
+    stream = env.from_source(source, WatermarkStrategy.no_watermarks(), "numbers").key_by(lambda row: row.number % 7)
+    stream.reduce(lambda _, row: row).sink_to(FileSink(tmp_path / "rows"))
+    client = env.execute_async("rescaled")
+    try:
+        running(client)
+        for parallelism in (3, 2):
+            assert set(client.rescale(parallelism, timeout=60).values()) == {parallelism}
+            eventually(slots, lambda names, wanted=parallelism: len(names) == wanted, deadline_s=60)
+        with pytest.raises(RescaleError, match=r"it would need .* more slot"):
+            client.rescale(100, timeout=60)
+        client.result(120)
+    finally:
+        client.close()
+    files = (path for path in (tmp_path / "rows").rglob("*.parquet") if not path.name.startswith("."))
+    written = [number for path in files for number in pq.read_table(path).column("number").to_pylist()]
+    assert sorted(written) == list(range(rows))
 
 
 def test_a_failed_job_shows_the_users_line_and_leaves_nothing() -> None:

@@ -17,6 +17,7 @@ from flinkray import (
     DeliveryGuarantee,
     JobStatus,
     KafkaSink,
+    KafkaSource,
     RawFormat,
     RestartStrategies,
     WatermarkStrategy,
@@ -169,3 +170,25 @@ def test_a_broker_that_dies_before_commits_is_waited_for(kafka: KafkaBroker, tmp
     kafka.restart()  # takes seconds, in which nobody answers
     client.result(120)
     assert Counter(committed(kafka, topic, ROWS)) == Counter(map(str, range(ROWS)))
+
+
+def test_a_job_that_is_rescaled_while_it_runs_reads_and_writes_each_row_once(
+    kafka: KafkaBroker, tmp_path: Path
+) -> None:
+    origin, topic = kafka.create_topic(3), kafka.create_topic(2)
+    env = environment(2, **{"execution.checkpointing.dir": str(tmp_path), **TARGET_ROWS})
+    env.enable_checkpointing(100)
+    source = KafkaSource(kafka.servers, [origin], RawFormat(), group_id=origin)
+    rows = env.from_source(source, WatermarkStrategy.no_watermarks(), "messages")
+    rows.key_by(lambda value: value).reduce(lambda _, value: value).sink_to(sink(kafka, topic))
+    client = env.execute_async("rescaled")
+    eventually(client.status, lambda status: status is JobStatus.RUNNING)
+    written = 0
+    for parallelism in (3, 1, 2):
+        for partition in range(3):
+            kafka.write(origin, list(map(str, range(written, written + 100))), partition)
+            written += 100
+        assert set(client.rescale(parallelism, timeout=60).values()) == {parallelism}
+    assert Counter(committed(kafka, topic, written)) == Counter(map(str, range(written)))
+    client.stop_with_savepoint(str(tmp_path / "savepoints"), timeout=60)
+    assert Counter(committed(kafka, topic, written)) == Counter(map(str, range(written)))

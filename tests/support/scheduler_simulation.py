@@ -29,7 +29,8 @@ from actors.scheduling.failover.restart_strategies import (
     RestartDecision,
     RestartStrategy,
 )
-from actors.scheduling.scheduler import CANCEL_TIMEOUT_MS, Scheduler
+from actors.scheduling.scheduler import Scheduler
+from actors.scheduling.stuck_tasks import CANCEL_TIMEOUT_MS
 from flinkray.errors import ConfigurationError, ErrorInfo, PartitionError
 from flinkray.execution import JobStatus
 from graphs.execution_graph import AttemptId, ExecutionGraph, ExecutionVertex, ExecutionVertexId

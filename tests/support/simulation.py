@@ -25,13 +25,15 @@ from actors.protocol.client_requests import (
     CollectedReceived,
     GetArchivedJob,
     GetJobOverview,
+    GetRescale,
     GetSavepoint,
     JobOverview,
+    Rescale,
     ShutDownCluster,
     TakeCollected,
     TriggerSavepoint,
 )
-from actors.protocol.control_messages import JobDetails, SavepointResult
+from actors.protocol.control_messages import JobDetails, RescaleResult, SavepointResult
 from actors.protocol.dispatcher_errors import DispatcherNotReadyError, EndpointSilentError
 from actors.protocol.elements import StopMode
 from actors.protocol.ports import Address, Endpoint, EndpointGone
@@ -39,7 +41,7 @@ from actors.task_slot import TaskSlot
 from flinkray import CollectSink, Configuration, DataStream, StreamExecutionEnvironment, filesystems
 from flinkray.batches.row_codec import decode
 from flinkray.connectors.datagen import source as datagen
-from flinkray.errors import CheckpointError, ErrorInfo, FlinkrayError
+from flinkray.errors import CheckpointError, ErrorInfo, FlinkrayError, RescaleError
 from flinkray.execution import JobClient, JobStatus, Pipeline
 from flinkray.plugins import EXECUTORS, replace_plugins
 from flinkray.types.records import JobId
@@ -144,15 +146,29 @@ def firing_in_pieces(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     monkeypatch.setattr(pieces.Pieces, "is_over", lambda _: chance.random() < 0.8)
 
 
-def run_committing(job: ExactlyOnceJob, seed: int, faults: Faults = NO_FAULTS, **host: Any) -> Outcome:
+def run_committing(
+    job: ExactlyOnceJob,
+    seed: int,
+    faults: Faults = NO_FAULTS,
+    on_look: Callable[[SimulatedRun], None] = lambda _: None,
+    **host: Any,
+) -> Outcome:
     """Runs a job whose rows go to its storage, which the faults reach too.
 
     What can be seen of its rows meanwhile is always a part of what must be there in the end.
+
+    Args:
+        on_look: called whenever the driver looks at the job.
     """
     filesystems.mount(job.storage.name, job.storage.filesystem())
     try:
         run = SimulatedRun(compiled(job.environment), (), seed, faults, storages=(job.storage,), **host)
-        run.await_end(on_look=lambda: no_row_too_many(job))
+
+        def look() -> None:
+            no_row_too_many(job)
+            on_look(run)
+
+        run.await_end(on_look=look)
         run.shut_down()
     finally:
         filesystems.unmount(job.storage.name)
@@ -253,18 +269,29 @@ class SimulatedRun:
         self, request_id: str, target: str, stop: StopMode = StopMode.SUSPEND
     ) -> SavepointResult | None:
         """Asks for it, unless it has been asked for; what became of it, if that is known."""
+        result: SavepointResult | None = self._asked(
+            GetSavepoint(request_id), TriggerSavepoint(request_id, target, stop), CheckpointError
+        )
+        return result
+
+    def rescale(self, request_id: str, parallelism: int) -> RescaleResult | None:
+        """Asks for it, unless it has been asked for; what became of it, if that is known."""
+        result: RescaleResult | None = self._asked(
+            GetRescale(request_id), Rescale(request_id, parallelism), RescaleError
+        )
+        return result if result is not None and result.is_done else None
+
+    def _asked(self, question: Any, request: Any, refusal: type[FlinkrayError]) -> Any:
+        """The answer to the question; None: there is none yet, and the request was made (again)."""
         if self._job is None:
             return None
         # A JobMaster that is gone, hangs, or has not started the job yet is asked again, or that which has replaced it.
-        with contextlib.suppress(EndpointGone, TimeoutError, CheckpointError, DispatcherNotReadyError):
+        with contextlib.suppress(EndpointGone, TimeoutError, refusal, DispatcherNotReadyError):
             if self._job.job_master not in self.host.addresses():
                 self._job = self.host.ask(dispatcher_of(CLUSTER), GetJobOverview(JOB), ASK_TIMEOUT_MS)
-            result: SavepointResult | None = self.host.ask(
-                self._job.job_master, GetSavepoint(request_id), ASK_TIMEOUT_MS
-            )
+            result = self.host.ask(self._job.job_master, question, ASK_TIMEOUT_MS)
             if result is not None:
                 return result
-            request = TriggerSavepoint(request_id, target, stop)
             self.host.ask(self._job.job_master, request, ASK_TIMEOUT_MS)
         return None
 

@@ -307,6 +307,11 @@ class CheckpointCoordinator:
         return self._storing is not None
 
     @property
+    def is_stopping(self) -> bool:
+        """Whether the job is being stopped with a savepoint."""
+        return self._stop is not None
+
+    @property
     def next_id(self) -> int:
         """The id of the next checkpoint."""
         return self._next_id

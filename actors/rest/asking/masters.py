@@ -23,6 +23,7 @@ from actors.protocol.client_requests import (
     GetOutput,
     GetOutputFiles,
     GetProcessFigures,
+    GetRescale,
     GetSlotProcesses,
     GetStackSamples,
     GetTaskExecutors,
@@ -32,6 +33,7 @@ from actors.protocol.client_requests import (
     ListJobs,
     OutputFile,
     ProcessFigures,
+    Rescale,
     StackSamples,
     StackTime,
     TaskExecutorDetails,
@@ -40,7 +42,7 @@ from actors.protocol.client_requests import (
     TriggerPeriodicCheckpoint,
     TriggerSavepoint,
 )
-from actors.protocol.control_messages import JobDetails
+from actors.protocol.control_messages import JobDetails, RescaleResult
 from actors.protocol.dispatcher_errors import DispatcherNotReadyError, EndpointSilentError, UnknownJobError
 from actors.protocol.job_reports import (
     AttemptDetails,
@@ -323,7 +325,16 @@ class Masters:
             return None
         return found
 
-    def trigger(self, job_id: JobId, request: TriggerSavepoint | TriggerPeriodicCheckpoint) -> None:
+    def rescale(self, job_id: JobId, request_id: str) -> RescaleResult | None:
+        """None: nobody has asked for it under this id, or its JobMaster has ended since."""
+        _, job = self._find(job_id, is_fresh=True)
+        try:
+            found: RescaleResult | None = self._ask(job.job_master, GetRescale(request_id))
+        except EndpointGone:
+            return None
+        return found
+
+    def trigger(self, job_id: JobId, request: TriggerSavepoint | TriggerPeriodicCheckpoint | Rescale) -> None:
         _, job = self._find(job_id, is_fresh=True)
         self._ask(job.job_master, request)
         self._forget()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from actors.protocol.dispatcher_errors import DispatcherNotReadyError, UnknownJobError
 from actors.protocol.ports import EndpointGone
-from flinkray.errors import CheckpointError, FlinkrayError, InvalidProgramError
+from flinkray.errors import CheckpointError, FlinkrayError, InvalidProgramError, RescaleError
 from flinkray.redaction import redacted
 
 
@@ -32,7 +32,7 @@ def refusal_of(error: Exception) -> Refusal | None:
             return Refusal(503, f"{error} is not there: it has ended, or is being started; ask again")
         case TimeoutError() | DispatcherNotReadyError():
             return Refusal(503, redacted(str(error)))
-        case CheckpointError():
+        case CheckpointError() | RescaleError():
             return Refusal(409, redacted(str(error)))
         case InvalidProgramError():
             return Refusal(400, redacted(str(error)))

@@ -121,7 +121,7 @@ def configuration_of(
         can_submit: programs can be uploaded and run.
     """
     features = shapes.Features(
-        web_submit=can_submit, web_cancel=not is_history, web_rescale=False, web_history=is_history
+        web_submit=can_submit, web_cancel=not is_history, web_rescale=not is_history, web_history=is_history
     )
     return shapes.DashboardConfiguration(
         refresh_interval=refresh_ms,

@@ -10,7 +10,9 @@ import re
 import uuid
 from typing import Any
 
-from actors.protocol.client_requests import TriggerPeriodicCheckpoint, TriggerSavepoint
+from msgspec import UNSET
+
+from actors.protocol.client_requests import Rescale, TriggerPeriodicCheckpoint, TriggerSavepoint
 from actors.protocol.elements import StopMode
 from actors.rest.asking.call import Call
 from actors.rest.asking.disposals import Disposals
@@ -20,6 +22,7 @@ from flinkray.config.options import SAVEPOINT_DIRECTORY
 from flinkray.errors import ErrorInfo
 from flinkray.execution import JobStatus
 from flinkray.rest import operations as shapes
+from flinkray.rest.jobs import VertexRequirements
 from flinkray.types.records import JobId
 
 _ID = re.compile(r"[0-9a-f]{32}")
@@ -90,6 +93,33 @@ class OperationHandlers:
         operation = shapes.CheckpointResult(checkpoint_id=found.checkpoint_id)
         return shapes.CheckpointProgress(status=_COMPLETED, operation=operation)
 
+    def trigger_rescaling(self, call: Call) -> shapes.Triggered:
+        parallelism = call.number_in_query("parallelism", 0)
+        if parallelism < 1:
+            raise Refusal(400, "?parallelism= has to be given, from 1 on")
+        return shapes.Triggered(request_id=self._rescale(call, parallelism))
+
+    def triggered_rescaling(self, call: Call) -> shapes.RescalingProgress:
+        request_id = call.id_of("triggerid")
+        found = self._masters.rescale(call.job_id(), request_id)
+        if found is None:
+            raise Refusal(404, f"no rescale was asked for as {request_id!r}, or it is long ago")
+        if not found.is_done:
+            return shapes.RescalingProgress(status=_IN_PROGRESS)
+        failure = UNSET if found.error is None else _cause(found.error)
+        return shapes.RescalingProgress(status=_COMPLETED, operation=shapes.RescalingResult(failure_cause=failure))
+
+    def rescale(self, call: Call) -> shapes.Nothing:
+        bounds: dict[str, VertexRequirements] = call.body
+        for vertex, each in bounds.items():
+            lower, upper = each.parallelism.lower_bound, each.parallelism.upper_bound
+            if not 1 <= lower <= upper:
+                raise Refusal(400, f"vertex {vertex}: lowerBound {lower} has to be from 1 to upperBound, {upper}")
+        if not bounds:
+            raise Refusal(400, "the body names no vertex")
+        self._rescale(call, {vertex: each.parallelism.upper_bound for vertex, each in bounds.items()})
+        return shapes.Nothing()
+
     def dispose_savepoint(self, call: Call) -> shapes.Triggered:
         request: shapes.DisposalRequest = call.body
         if not request.savepoint_path:
@@ -135,11 +165,18 @@ class OperationHandlers:
         self._masters.trigger(call.job_id(), TriggerSavepoint(request_id, target or "", stop))
         return shapes.Triggered(request_id=request_id)
 
+    def _rescale(self, call: Call, parallelism: int | dict[str, int]) -> str:
+        """Gives the id of the request."""
+        self._running(call)
+        request_id = uuid.uuid4().hex
+        self._masters.trigger(call.job_id(), Rescale(request_id, parallelism))
+        return request_id
+
     def _running(self, call: Call) -> None:
         """Raises Refusal for a job that has ended."""
         job = self._masters.job(call.job_id())
         if job.status.is_terminal:
-            raise Refusal(409, f"job {job.name!r} is {job.status.name}: it has nothing to save any more")
+            raise Refusal(409, f"job {job.name!r} is {job.status.name}: it cannot be changed or saved any more")
 
 
 _IN_PROGRESS = shapes.OperationStatus(id="IN_PROGRESS")

@@ -2,7 +2,7 @@
 import { html, useState } from "./html.js";
 import { duration, time } from "./format.js";
 import { Dialog, Figure, Figures, Status, Tabs, Trouble } from "./parts.js";
-import { cancel, savepoint, useAnswer } from "./server.js";
+import { cancel, rescale, savepoint, useAnswer } from "./server.js";
 import { hasEnded } from "./jobs.js";
 import { GraphView } from "./graph.js";
 import { CheckpointsView } from "./checkpoints.js";
@@ -52,7 +52,15 @@ export function JobView({ id, place }) {
   `;
 }
 
+const UNDER_WAY = {
+  rescale: "Waiting for slots and a checkpoint …",
+  savepoint: "The savepoint is being taken …",
+  stop: "The savepoint is being taken …",
+  cancel: "Cancelling …",
+};
+
 const ACTIONS = {
+  rescale: ["Rescale", "Give the job another parallelism", "Rescale it"],
   savepoint: ["Savepoint", "Take a savepoint", "Take it"],
   stop: ["Stop with savepoint", "Stop with a savepoint", "Stop the job"],
   cancel: ["Cancel", "Cancel the job", "Cancel the job"],
@@ -64,7 +72,7 @@ function Actions({ job }) {
   const submit = async (form) => {
     const kind = open;
     setOpen(null);
-    setSaid({ text: kind === "cancel" ? "Cancelling …" : "The savepoint is being taken …" });
+    setSaid({ text: UNDER_WAY[kind] });
     try {
       setSaid({ text: await done(job.jid, kind, form), isGood: true });
     } catch (error) {
@@ -75,6 +83,7 @@ function Actions({ job }) {
     ${Object.entries(ACTIONS).map(
       ([kind, [label]]) =>
         (kind !== "stop" || job.isStoppable) &&
+        (kind !== "rescale" || job["job-type"] === "STREAMING") &&
         html`<button type="button" key=${kind} class=${kind === "cancel" ? "danger" : ""} onClick=${() => setOpen(kind)}>
           ${label}
         </button>`,
@@ -95,6 +104,10 @@ async function done(job, kind, form) {
     await cancel(job);
     return "The job is being cancelled.";
   }
+  if (kind === "rescale") {
+    await rescale(job, form.get("parallelism"));
+    return `The job runs with a parallelism of ${form.get("parallelism")}.`;
+  }
   const directory = form.get("directory").trim() || null;
   const body =
     kind === "stop"
@@ -105,14 +118,22 @@ async function done(job, kind, form) {
 
 function Question({ kind, onClose, onSubmit }) {
   const [, title, action] = ACTIONS[kind];
-  return html`<${Dialog} title=${title} action=${action} isDangerous=${kind !== "savepoint"} onClose=${onClose} onSubmit=${onSubmit}>
+  return html`<${Dialog} title=${title} action=${action} isDangerous=${kind === "stop" || kind === "cancel"} onClose=${onClose} onSubmit=${onSubmit}>
     ${
-      kind === "cancel"
-        ? html`<p>It ends at once. It takes no savepoint: what came after its last checkpoint is read again, or lost.</p>`
-        : html`<label>
-          Directory
-          <input name="directory" placeholder="as execution.checkpointing.savepoint-dir says" autocomplete="off" />
-        </label>`
+      kind === "cancel" &&
+      html`<p>It ends at once. It takes no savepoint: what came after its last checkpoint is read again, or lost.</p>`
+    }
+    ${
+      kind === "rescale" &&
+      html`<p>It goes on from a checkpoint that it takes for that, once it has all slots.</p>
+        <label>Parallelism <input name="parallelism" type="number" min="1" step="1" required /></label>`
+    }
+    ${
+      (kind === "savepoint" || kind === "stop") &&
+      html`<label>
+        Directory
+        <input name="directory" placeholder="as execution.checkpointing.savepoint-dir says" autocomplete="off" />
+      </label>`
     }
     ${
       kind === "stop" &&

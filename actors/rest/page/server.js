@@ -127,23 +127,34 @@ export async function savepoint(job, kind, body) {
   const bytes = crypto.getRandomValues(new Uint8Array(16));
   const triggerId = [...bytes].map((byte) => byte.toString(16).padStart(2, "0")).join("");
   await write("POST", `jobs/${job}/${kind}`, { ...body, triggerId });
+  return (await ended(`jobs/${job}/savepoints/${triggerId}`, "the savepoint")).location;
+}
+
+/** Gives a job another parallelism, and waits until it has. Throws with the reason where it goes on as it was. */
+export async function rescale(job, parallelism) {
+  const { "request-id": triggerId } = await write("PATCH", `jobs/${job}/rescaling?parallelism=${parallelism}`);
+  await ended(`jobs/${job}/rescaling/${triggerId}`, "its new parallelism");
+}
+
+/** Waits for the end of what was begun: gives what came of it. Throws with the reason where it failed. */
+async function ended(path, what) {
   let heard = Date.now();
   for (;;) {
     await new Promise((resolve) => setTimeout(resolve, 500));
     let progress;
     try {
-      progress = await ask(`jobs/${job}/savepoints/${triggerId}`);
+      progress = await ask(path);
     } catch (error) {
       if (error instanceof Refused && error.status < 500) throw error;
       if (Date.now() - heard < LOST_AFTER_MS) continue; // the master may be away for a while
       throw new Error(
-        "Nobody answers any more: a server may end with its job, whose log says what became of the savepoint",
+        `Nobody answers any more: a server may end with its job, whose log says what became of ${what}`,
       );
     }
     heard = Date.now();
     if (progress.status.id !== "COMPLETED") continue;
     const failure = progress.operation?.["failure-cause"];
     if (failure) throw new Error(failure["stack-trace"] || failure.class);
-    return progress.operation.location;
+    return progress.operation;
   }
 }

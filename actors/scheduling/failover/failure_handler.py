@@ -28,13 +28,13 @@ class FailureHandling(Struct, frozen=True):
 class FailureHandler:
     """Asks the job's strategies, and remembers what failed. Not thread-safe."""
 
-    def __init__(
-        self, graph: ExecutionGraph, restart_strategy: RestartStrategy, failover_strategy: FailoverStrategy
-    ) -> None:
+    failover_strategy: FailoverStrategy
+    """That of the graph as it is now."""
+
+    def __init__(self, graph: ExecutionGraph, restart_strategy: RestartStrategy) -> None:
         self.history = FailureHistory()
         self._graph = graph
         self._restart_strategy = restart_strategy
-        self._failover_strategy = failover_strategy
 
     def handle(
         self,
@@ -68,7 +68,7 @@ class FailureHandler:
         vertices = (
             frozenset(self._graph.vertices)
             if failed is None
-            else self._failover_strategy.vertices_to_restart(
+            else self.failover_strategy.vertices_to_restart(
                 failed, lambda key: key not in unreadable and is_available(key)
             )
         )

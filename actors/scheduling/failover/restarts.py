@@ -68,6 +68,12 @@ class Restarts:
         restart.is_reset = True
         return restart
 
+    def include_all(self) -> None:
+        """The graph has other subtasks now, all of which are to run: those of the restart that is under way."""
+        assert self.pending is not None
+        assert self.pending.is_reset
+        self.pending.vertices = frozenset(self._graph.vertices)
+
     def end(self, number: int | None = None) -> bool:
         """The restart of that number is over, or whichever is under way; False: there is no such restart (any more)."""
         if self.pending is None or number not in (None, self.pending.number):

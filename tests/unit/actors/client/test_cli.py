@@ -325,6 +325,28 @@ def test_checkpoint_waits_for_it(client: Client) -> None:
     assert output == f"checkpoint 8 of job {client.job_id} is complete\n"
 
 
+def test_rescale_prints_what_every_vertex_has_then(client: Client) -> None:
+    details = JobDetails(client.job_id, "words", JobStatus.RUNNING, (), vertices=(VERTEX,))
+    client.shown = details
+    output = CliRunner().invoke(main, ["rescale", "abab", "3"]).output
+    assert output == f"job {client.job_id} is rescaled:\n     3  map\n"
+    assert CliRunner().invoke(main, ["rescale", "abab", "--vertex", "a=b=4", "--vertex", "map=2"]).exit_code == 0
+    asked = [call[1] for call in client.calls if call[0] == "rescale"]
+    assert asked == [3, {"a=b": 4, "map": 2}]
+    shown = json_of("rescale", "abab", "3")
+    assert shown == {"ab": {"parallelism": {"lowerBound": 3, "upperBound": 3}}}
+
+
+@pytest.mark.usefixtures("client")
+@pytest.mark.parametrize(
+    "arguments",
+    [["abab"], ["abab", "0"], ["abab", "3", "--vertex", "map=2"], ["abab", "--vertex", "map"]],
+    ids=" ".join,
+)
+def test_rescale_wants_one_parallelism_or_some_of_vertices(arguments: list[str]) -> None:
+    assert CliRunner().invoke(main, ["rescale", *arguments]).exit_code == 2
+
+
 @pytest.mark.usefixtures("client")
 def test_logs_are_the_last_lines_of_the_job() -> None:
     for options, first in (([], 0), (["--lines", "2"], 8)):
@@ -376,6 +398,9 @@ def test_run_names_the_savepoint_to_start_from(tmp_path: Path) -> None:
     assert "state-recovery" not in CliRunner().invoke(main, ["run", str(path)]).output
 
 
+VERTEX = VertexDetails("ab", "map", 3, 128, (), ())
+
+
 class Client:
     """A job client that keeps what it is asked."""
 
@@ -390,6 +415,10 @@ class Client:
 
     def trigger_checkpoint(self) -> int:
         return 8
+
+    def rescale(self, parallelism: int | dict[str, int]) -> dict[str, int]:
+        self.calls.append(("rescale", parallelism))
+        return {"ab": 3}
 
     def log(self) -> str:
         return "".join(f"line {number}\n" for number in range(10))

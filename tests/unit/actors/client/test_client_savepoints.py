@@ -23,21 +23,23 @@ from actors.protocol.client_requests import (
     GetJobDetails,
     GetJobOverview,
     GetJobProgress,
+    GetRescale,
     GetSavepoint,
     GetTriggeredCheckpoint,
     JobOverview,
+    Rescale,
     TakeCollected,
     TriggeredCheckpoint,
     TriggerPeriodicCheckpoint,
     TriggerSavepoint,
 )
-from actors.protocol.control_messages import JobDetails, SavepointResult
+from actors.protocol.control_messages import JobDetails, RescaleResult, SavepointResult
 from actors.protocol.dispatcher_errors import DispatcherNotReadyError, EndpointSilentError
 from actors.protocol.elements import StopMode
 from actors.protocol.ports import Address, EndpointGone, EndpointSpec, Host
 from flinkray import progress
 from flinkray.batches.batch import Batch
-from flinkray.errors import CheckpointError, ErrorInfo, JobExecutionError
+from flinkray.errors import CheckpointError, ErrorInfo, JobExecutionError, RescaleError
 from flinkray.execution import JobProgress, JobStatus
 from flinkray.progress import wait_for_result
 from flinkray.state.checkpoint_statistics import CheckpointCounts, CheckpointOverview
@@ -155,6 +157,15 @@ class FakeCluster(Host):
                     return TriggeredCheckpoint(failure=str(master.error))
                 is_complete = master.asked[request.request_id] >= master.saves_after
                 return TriggeredCheckpoint(7 if is_complete else None)
+            case Rescale() if master.unready:
+                master.unready -= 1
+                raise RescaleError("the job has not started yet")
+            case GetRescale():
+                master.asked[request.request_id] = master.asked.get(request.request_id, 0) + 1
+                if master.asked[request.request_id] < master.saves_after:
+                    return RescaleResult(request.request_id, is_done=False)
+                error = None if master.error is None else ErrorInfo.of(master.error)
+                return RescaleResult(request.request_id, {"vertex": 4}, error)
             case GetCheckpoints():
                 return CheckpointOverview()
             case GetJobProgress():
@@ -487,3 +498,21 @@ def test_a_question_that_is_not_answered_names_who_is_silent(cluster: FakeCluste
     with pytest.raises(EndpointSilentError, match=r"the JobMaster of job 'job' .* has not answered for 2 s \(since"):
         getattr(client, question)()
     assert cluster.timeouts == [2_000]
+
+
+def test_a_rescale_is_asked_for_until_it_is_done_whoever_the_job_master_is(cluster: FakeCluster) -> None:
+    cluster.before = on(GetRescale, 2, lambda: cluster.replace_master(unready=2))
+    assert cluster.client().rescale(4, timeout=30) == {"vertex": 4}
+    cluster.before = lambda _request: None
+    cluster.master.error = RescaleError("there is no room")
+    with pytest.raises(RescaleError, match="there is no room"):
+        cluster.client().rescale({"vertex": 4}, timeout=30)
+    cluster.replace_master(unready=1)
+    with pytest.raises(RescaleError, match="has not started yet"):
+        cluster.client().rescale(4, timeout=30)
+    cluster.master.saves_after = 10**9
+    with pytest.raises(TimeoutError, match="job 'job' is not rescaled yet; it may still be"):
+        cluster.client().rescale(4, timeout=0)
+    cluster.end()
+    with pytest.raises(RescaleError, match="job 'job' is FINISHED, and is not rescaled any more"):
+        cluster.client().rescale(4, timeout=30)

@@ -25,7 +25,7 @@ from actors.scheduling.commands import (
 )
 from actors.scheduling.failover.failover_strategies import RestartAll
 from actors.scheduling.failover.restart_strategies import FixedDelayRestart
-from actors.scheduling.scheduler import CANCEL_TIMEOUT_MS
+from actors.scheduling.stuck_tasks import CANCEL_TIMEOUT_MS
 from flinkray.errors import ConfigurationError, ErrorInfo, PartitionError
 from flinkray.execution import JobStatus
 from flinkray.transformations.partitioning import ForwardPartitioner, RebalancePartitioner

@@ -20,7 +20,7 @@ from actors.scheduling.commands import (
     StatusChanged,
     SubtaskStarted,
 )
-from actors.scheduling.scheduler import CANCEL_TIMEOUT_MS
+from actors.scheduling.stuck_tasks import CANCEL_TIMEOUT_MS
 from flinkray.errors import ErrorInfo, PartitionError
 from flinkray.execution import JobStatus
 from flinkray.transformations.partitioning import RebalancePartitioner
