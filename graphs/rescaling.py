@@ -35,7 +35,7 @@ def parallelisms_for(graph: ExecutionGraph, wanted: int | Mapping[str, int]) -> 
 
 def _of_job(graph: ExecutionGraph, parallelism: int) -> Parallelisms:
     resolved: Parallelisms = {}
-    for group in _groups(graph):
+    for group in bound_groups(graph):
         is_fixed = any(vertex.job_vertex.fixed_because for vertex in group)
         if is_fixed or all(vertex.job_vertex.has_own_parallelism for vertex in group):
             continue
@@ -50,7 +50,7 @@ def _of_job(graph: ExecutionGraph, parallelism: int) -> Parallelisms:
 def _of_vertices(graph: ExecutionGraph, wanted: Mapping[str, int]) -> Parallelisms:
     asked = {_vertex(graph, key).id: number for key, number in wanted.items()}
     resolved: Parallelisms = {}
-    for group in _groups(graph):
+    for group in bound_groups(graph):
         numbers = {asked[vertex.id]: vertex for vertex in group if vertex.id in asked}
         if len(numbers) > 1:
             numbers.pop(group[0].parallelism, None)  # whoever names all vertices may name some as they are
@@ -68,7 +68,7 @@ def _of_vertices(graph: ExecutionGraph, wanted: Mapping[str, int]) -> Parallelis
 _OWN = "the program sets a parallelism of its own for each operator, so name the vertices to change"
 
 
-def _groups(graph: ExecutionGraph) -> list[list[ExecutionJobVertex]]:
+def bound_groups(graph: ExecutionGraph) -> list[list[ExecutionJobVertex]]:
     """The vertices that have to have equal parallelisms, each vertex in exactly one group."""
     group_of: dict[JobVertexId, list[ExecutionJobVertex]] = {}
     first_of_location: dict[str, JobVertexId] = {}

@@ -14,6 +14,7 @@ from actors.checkpoints.storage.directories import CheckpointDirectories
 from actors.coordinators.job_coordinators import JobCoordinators
 from actors.coordinators.threaded import CLOSE_TIMEOUT_MS
 from actors.high_availability.pointers import JobLeadership
+from actors.jobs.job_autoscaling import JobAutoscaling
 from actors.jobs.job_checkpoints import JobCheckpoints, Once
 from actors.jobs.job_description import describe
 from actors.jobs.job_export import JobExporter
@@ -27,13 +28,14 @@ from actors.protocol.control_messages import JobDetails, RescaleResult, Savepoin
 from actors.protocol.failure_records import TaskFailure
 from actors.protocol.job_reports import AttemptDetails, CheckpointReport, JobArchive, JobSummary, RateSample
 from actors.protocol.main_thread import MainThread
-from actors.protocol.ports import EndpointContext, SessionId
+from actors.protocol.ports import Cancellable, EndpointContext, SessionId
 from actors.protocol.resources import ResourceProfile
 from actors.protocol.task_messages import MetricsReported, OperatorEventSent, TaskReport, TaskStateChanged
 from actors.scheduling.commands import SchedulerCommand, SubtasksReset, SubtaskStarted
 from actors.scheduling.failover.failover_strategies import failover_strategy_of
 from actors.scheduling.failover.restart_strategies import strategy_of
 from actors.scheduling.scheduler import Scheduler
+from flinkray.config.configuration import Configuration
 from flinkray.config.options import SLOT_CPUS, SLOT_IDLE_TIMEOUT, SLOT_REQUEST_TIMEOUT
 from flinkray.errors import DamagedCheckpointError, ErrorInfo, FlinkrayError
 from flinkray.execution import JobProgress, JobStatus
@@ -108,11 +110,20 @@ class RunningJob:
         assignment = self._checkpoints.restore()
         states = {} if assignment is None else assignment.coordinators
         self._coordinators.start(states, self._checkpoints.restored_id)
+        self._looks = self._autoscale(job_graph.configuration)
         self._undrained = {each.collect_id for each in self._coordinators.collectors}
         """Collect ids whose rows the driver does not all have yet."""
         self._job_name = job_graph.name
         self._logged_failure: TaskFailure | None = None
         """The last failure that is in the log."""
+
+    def _autoscale(self, configuration: Configuration) -> Cancellable | None:
+        """Has the load looked at now and then, if the job is to follow it."""
+        interval_ms = JobAutoscaling.interval_ms(configuration)
+        if interval_ms is None:
+            return None
+        autoscaling = JobAutoscaling(configuration, self.scheduler, self._metrics, self._rescales)
+        return self._services.main_thread.run_every(interval_ms, lambda: autoscaling.look(self._now()))
 
     # -- the life of the job -------------------------------------------------------------------------------------
 
@@ -155,6 +166,8 @@ class RunningJob:
         Args:
             is_abandoned: it was cancelled, and not because somebody wanted it to end.
         """
+        if self._looks is not None:
+            self._looks.cancel()
         details = replace(self.details(), archive=self._archive())
         could_go_on = is_abandoned or (details.error is not None and is_cause_outside(details.error))
 

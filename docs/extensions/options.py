@@ -25,6 +25,7 @@ GROUPS = {
         "python.",
         "io.",
     ),
+    "The autoscaler": ("job.autoscaler.",),
     "Metrics and logs": ("metrics.", "flinkray.logging."),
     "Sinks": ("sink.",),
     "The REST server": ("rest.", "web."),

@@ -1,5 +1,5 @@
-"""All options; those of the REST server are in `rest_options.py`, of SQL in `table_options.py`, and of what a program
-brings along in `python_options.py`.
+"""All options; those of the REST server are in `rest_options.py`, of SQL in `table_options.py`, of the autoscaler in
+`autoscaler_options.py`, and of what a program brings along in `python_options.py`.
 
 Keys are Flink's where Flink has the option.
 """
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import flinkray.config.autoscaler_options
 import flinkray.config.flink_table_options
 import flinkray.config.python_options
 import flinkray.config.rest_options

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from flinkray.config.autoscaler_options import AUTOSCALER_ENABLED
 from flinkray.config.options import (
     CHECKPOINT_INTERVAL,
     CHECKPOINT_MODE,
@@ -37,6 +38,7 @@ def validate(plan: Plan) -> Plan:
     _check_co_location(plan.graph.nodes.values())
     _check_iterations(plan.graph)
     _check_unaligned(plan.graph)
+    _check_autoscaler(plan.graph)
     _check_guarantees(plan.graph)
     return plan
 
@@ -121,6 +123,15 @@ def _check_unaligned(graph: StreamGraph) -> None:
                 "subtask when the job is rescaled; leave checkpoints aligned, or, if it depends on nothing but the key "
                 f"and the number of channels, set {FORCE_UNALIGNED_CHECKPOINTS.key!r} to true"
             )
+
+
+def _check_autoscaler(graph: StreamGraph) -> None:
+    configuration = graph.configuration
+    if configuration.get(AUTOSCALER_ENABLED) and not graph.is_batch and configuration.get(CHECKPOINT_INTERVAL) == 0:
+        raise InvalidProgramError(
+            f"{AUTOSCALER_ENABLED.key!r} rescales the job, which goes on from a checkpoint then, and this program "
+            "takes none; call env.enable_checkpointing(10_000), in milliseconds"
+        )
 
 
 def _check_guarantees(graph: StreamGraph) -> None:

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from flinkray import (
+    DataGenSource,
+    DiscardSink,
+    InvalidProgramError,
+    MapFunction,
+    SequenceField,
+    WatermarkStrategy,
+)
 from tests.local.test_rescaling import check_same
 from tests.support.saved_jobs import committed, everything, expected, local, started
+from tests.support.waiting import eventually
 
 ROWS = 3_000
 ROWS_PER_SECOND = 500
@@ -25,3 +36,52 @@ def test_a_job_that_is_rescaled_while_it_runs_gives_what_an_undisturbed_one_give
             assert {v.vertex_id: v.parallelism for v in client.details().vertices} == now
         client.result(60)
     check_same(committed(tmp_path / "rows"), expected(ROWS))
+
+
+class Costly(MapFunction):
+    """Takes so many milliseconds for each row as a file says."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+
+    def map(self, value: Any) -> Any:
+        threading.Event().wait(float(self._file.read_text()) / 1000)
+        return value
+
+
+def test_a_job_that_follows_its_load_gets_more_subtasks_and_then_fewer(tmp_path: Path) -> None:
+    """Of 200 rows per second, each takes 8 ms first: 1.6 subtasks would be busy all the time. Then 1 ms."""
+    cost, rows = tmp_path / "cost", 200_000
+    cost.write_text("8")
+    options = {
+        "job.autoscaler.enabled": True,
+        "job.autoscaler.metrics.window": "1 s",
+        "job.autoscaler.stabilization.interval": "100 ms",
+        "job.autoscaler.scale-down.interval": "0 s",
+        "job.autoscaler.scale-down.max-factor": 1.0,
+        "job.autoscaler.restart.time": "0 s",
+        "metrics.fetcher.update-interval": "100 ms",
+    }
+    env = local(1, None, **options)
+    env.enable_checkpointing("100 ms")
+    source = DataGenSource({"n": SequenceField()}, rows, rows_per_second=200)
+    stream = env.from_source(source, WatermarkStrategy.no_watermarks(), "numbers").set_parallelism(1)
+    stream.rebalance().map(Costly(cost)).name("costly").sink_to(DiscardSink())
+    client = env.execute_async("autoscaled")
+
+    def subtasks() -> dict[str, int]:
+        return {vertex.name.split(" -> ")[0]: vertex.parallelism for vertex in client.details().vertices}
+
+    try:
+        eventually(subtasks, lambda numbers: numbers["costly"] >= 3, deadline_s=60)
+        cost.write_text("1")
+        eventually(subtasks, lambda numbers: numbers["costly"] == 1, deadline_s=60)
+    finally:
+        client.cancel()
+
+
+def test_a_job_without_checkpoints_cannot_follow_its_load() -> None:
+    env = local(1, None, **{"job.autoscaler.enabled": True})
+    env.from_sequence(0, 9).sink_to(DiscardSink())
+    with pytest.raises(InvalidProgramError, match=r"'job.autoscaler.enabled' rescales the job, .* takes none"):
+        env.execute()

@@ -149,6 +149,7 @@ ROOMS = (
     "actors.keys",
     # actors: one job at its JobMaster
     "actors.coordinators",
+    "actors.autoscaling",
     "actors.jobs",
     "actors.job_master",
     # actors: the exchange
