@@ -12,7 +12,13 @@ from typing import Any
 
 from actors.high_availability.directories import high_availability_directory
 from actors.logs.setting_up import LogSettings
-from actors.protocol.client_requests import ClusterResources, GetClusterOverview, GetTaskExecutors, TaskExecutorDetails
+from actors.protocol.client_requests import (
+    ClusterGrowth,
+    ClusterResources,
+    GetClusterOverview,
+    GetTaskExecutors,
+    TaskExecutorDetails,
+)
 from actors.protocol.control_messages import (
     AllTaskExecutorsReleased,
     DeclareRequirements,
@@ -153,6 +159,8 @@ class ResourceManager(Endpoint):
                 total = (message.total_cpus, message.is_autoscaled, self._now(), message.total_memory_bytes)
                 self._run(self._manager.set_total(*total))
                 self._run(self._manager.expect(message.expected, self._now()))
+            case ClusterGrowth():
+                self._run(self._manager.set_growth(message.is_autoscaled, self._now()))
             case ReleaseAllTaskExecutors():
                 self._on_release_all(message.dispatcher)
             case EndpointDied():

@@ -17,8 +17,9 @@ from actors.autoscaling.load import VertexLoad
 from actors.autoscaling.settings import AutoscalerSettings
 from graphs.job_graph import JobVertexId
 
-# A source that is held up all the time would read infinitely much if it was not: more than this nobody knows.
-_MOST_HELD_UP = 0.99
+# A source that does not know what waits for it, and is held up, counts as reading more if it was not, and at most twice
+# as much: one that gives so many rows per second is held up nearly all the time when it is behind by a few.
+_MOST_HELD_UP = 0.5
 
 
 class ScalableVertex(Struct, frozen=True):

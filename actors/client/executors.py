@@ -66,14 +66,16 @@ class RayExecutor:
 
         from actors.hosts.ray.cluster import is_own_cluster
         from actors.hosts.ray.host import RayHost
-        from actors.hosts.ray.resources import cluster_resources, free_cpus_by_node
+        from actors.hosts.ray.resources import cluster_resources, free_cpus_by_node, tell_growth
 
         slots = _slots_of(job_graph)
         host = RayHost(cluster_id, is_detached=not is_attached, cpus=sum(slot.profile.cpus for slot in slots))
         if is_own_cluster() and not is_attached:
             log.warning("job %r ends with this process, as the Ray cluster does that was started here", pipeline.name)
         resources = cluster_resources(slots, free_cpus_by_node())
-        return _run_in_own_cluster(host, cluster_id, job_graph, resources, is_attached=is_attached)
+        client = _run_in_own_cluster(host, cluster_id, job_graph, resources, is_attached=is_attached)
+        tell_growth(partial(host.tell, resource_manager_of(cluster_id)))
+        return client
 
 
 class RaySessionExecutor:
@@ -86,7 +88,7 @@ class RaySessionExecutor:
         job_graph = generate_job_graph(_with_log_levels(pipeline), new_job_id())
         host = connect_to_session(cluster_id)
 
-        from actors.hosts.ray.resources import cluster_resources
+        from actors.hosts.ray.resources import cluster_resources, tell_growth
         from actors.hosts.ray.runtime_envs import with_that_of_driver
 
         # Actors of the session, which this process has not started, do not get what it was started with.
@@ -95,6 +97,7 @@ class RaySessionExecutor:
 
         try:
             host.tell(resource_manager_of(cluster_id), cluster_resources())
+            tell_growth(partial(host.tell, resource_manager_of(cluster_id)))
             job = submit(host, cluster_id, job_graph)
         except EndpointGone as error:
             raise no_such_session(cluster_id) from error

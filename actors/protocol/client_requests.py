@@ -1,7 +1,7 @@
 """What a client asks of masters, TaskExecutors and processes, and what they answer.
 
 Requests are asked (`Host.ask`) and answered at once, without side effects on other components that would have to be
-waited for. CollectedReceived and ClusterResources alone are told (`Host.tell`).
+waited for. CollectedReceived, ClusterResources and ClusterGrowth alone are told (`Host.tell`).
 """
 
 from __future__ import annotations
@@ -124,6 +124,13 @@ class ClusterResources(Struct, frozen=True):
     expected: tuple[SlotRequest, ...] = ()
     free_cpus: tuple[float, ...] = ()
     total_memory_bytes: int | None = None
+
+
+class ClusterGrowth(Struct, frozen=True):
+    """Client -> ResourceManager: whether more than there is may come, which was not known when ClusterResources was
+    told."""
+
+    is_autoscaled: bool
 
 
 class GetRestUrl(Struct, frozen=True):

@@ -206,16 +206,13 @@ import ray
 from ray.cluster_utils import Cluster
 
 from actors.client.session import start_session
-from actors.hosts.ray.resources import may_grow
 from flinkray import Configuration, StreamExecutionEnvironment
 from flinkray.errors import JobExecutionError
-from tests.support.waiting import eventually
 
 head = {"num_cpus": 1, "object_store_memory": 100 << 20, "include_dashboard": False}
 cluster = Cluster(initialize_head=True, head_node_args=head)
 try:
     ray.init(address=cluster.address, namespace="flinkray")
-    eventually(may_grow, lambda grows: not grows, 60)  # Ray says so once its monitor has looked
     start_session("shared", Configuration({}))
     for options in ({"execution.target": "ray"}, {"execution.target": "ray-session", "flinkray.cluster-id": "shared"}):
         env = StreamExecutionEnvironment.get_execution_environment(Configuration({"parallelism.default": 2, **options}))

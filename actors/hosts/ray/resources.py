@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 import ray
@@ -13,12 +15,15 @@ from ray._private.state import available_resources_per_node  # not public, but n
 from ray.experimental.internal_kv import _internal_kv_get  # what `ray status` reads
 
 from actors.hosts.ray.cluster import is_own_cluster
-from actors.protocol.client_requests import ClusterResources
+from actors.protocol.client_requests import ClusterGrowth, ClusterResources
 from actors.protocol.resources import SlotRequest
 from flinkray.errors import NoResourceAvailableError
 
 # How long to wait for resources of an earlier session or job, which are free only after its processes have ended.
 SETTLE_SECONDS = 15.0
+
+# How long Ray's monitor may take to say whether it adds nodes; it looks every five seconds.
+GROWTH_SECONDS = 60
 
 
 def free_cpus_by_node() -> tuple[float, ...]:
@@ -32,23 +37,40 @@ def cluster_resources(expected: tuple[SlotRequest, ...] = (), free_cpus: tuple[f
     total: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
     return ClusterResources(
         float(total.get("CPU", 0.0)),
-        is_autoscaled=may_grow(),
+        is_autoscaled=may_grow() is not False,
         expected=expected,
         free_cpus=free_cpus,
         total_memory_bytes=int(total.get("memory", 0.0)),
     )
 
 
-def may_grow() -> bool:
-    """Whether an autoscaler may add nodes to the connected cluster; True where that is not known."""
+def may_grow() -> bool | None:
+    """Whether an autoscaler may add nodes to the connected cluster; None: nobody knows, as in the first seconds."""
     if is_own_cluster():
         return False
     try:
         types = json.loads(_internal_kv_get(DEBUG_AUTOSCALING_STATUS))["autoscaler_report"]["node_type_mapping"]
     except (TypeError, ValueError, KeyError):
-        return True
+        return None
     # A node that was started by hand has a type of its own, made of its id.
-    return not types or any(node_type != f"node_{node_id}" for node_id, node_type in types.items())
+    return any(node_type != f"node_{node_id}" for node_id, node_type in types.items()) if types else None
+
+
+def tell_growth(tell: Callable[[ClusterGrowth], None]) -> None:
+    """Has `tell` called as soon as it is known whether the cluster may grow, by another thread; not where it was known
+    already, nor where it is not known for long."""
+    if may_grow() is not None:
+        return
+
+    def ask() -> None:
+        for _ in range(GROWTH_SECONDS):
+            threading.Event().wait(1.0)
+            with contextlib.suppress(Exception):  # this process may have left the cluster
+                if (grows := may_grow()) is not None:
+                    tell(ClusterGrowth(grows))
+                    return
+
+    threading.Thread(target=ask, name="flinkray cluster growth", daemon=True).start()
 
 
 def require_free(cpus: float, memory_bytes: int, what: str) -> None:

@@ -276,6 +276,11 @@ class SlotManager:
         self._is_autoscaled = is_autoscaled
         return self.tick(now)
 
+    def set_growth(self, is_autoscaled: bool, now: float) -> list[SlotManagerCommand]:
+        """Whether the host may get more, which was not known before."""
+        self._is_autoscaled = is_autoscaled
+        return self.tick(now)
+
     def set_room(self, free_cpus: Iterable[float]) -> None:
         """What is free on each node now, which decides how large the next TaskExecutors are."""
         self._room.update(free_cpus)
