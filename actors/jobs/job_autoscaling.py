@@ -1,4 +1,7 @@
-"""Gives a job the parallelism that its load needs: between its metrics, the autoscaler and its rescales."""
+"""Gives a job the parallelism that its load needs: between its metrics, the autoscaler and its rescales.
+
+What it does is a warning in the log, as a restart is: nobody else has asked for it.
+"""
 
 from __future__ import annotations
 
@@ -117,10 +120,10 @@ class JobAutoscaling:
         if self._is_advice_only:
             numbers = ", ".join(f"{each.vertex.name!r} {each.parallelism}" for each in changes)
             if numbers != self._advice:
-                log.info("job %r: the autoscaler would rescale it: %s (%s)", name, text, SCALING_ENABLED.key)
+                log.warning("job %r: the autoscaler would rescale it: %s (%s)", name, text, SCALING_ENABLED.key)
             self._advice = numbers
             return
-        log.info("job %r: the autoscaler rescales it: %s", name, text)
+        log.warning("job %r: the autoscaler rescales it: %s", name, text)
         wanted = {str(each.vertex.id): each.parallelism for each in changes}
         try:
             self._rescales.request(uuid.uuid4().hex, wanted, now)
