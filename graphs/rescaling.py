@@ -37,13 +37,16 @@ def _of_job(graph: ExecutionGraph, parallelism: int) -> Parallelisms:
     resolved: Parallelisms = {}
     for group in bound_groups(graph):
         is_fixed = any(vertex.job_vertex.fixed_because for vertex in group)
-        if is_fixed or all(vertex.job_vertex.has_own_parallelism for vertex in group):
+        if is_fixed or any(vertex.job_vertex.has_own_parallelism for vertex in group):
             continue
         own = [vertex.max_parallelism for vertex in group if vertex.job_vertex.has_own_max_parallelism]
         resolved.update(_checked(group, min(parallelism, *own) if own else parallelism))
     if not resolved:
         reasons = sorted({vertex.job_vertex.fixed_because or _OWN for vertex in graph.job_vertices.values()})
         raise RescaleError(f"nothing of job {graph.name!r} can be given another parallelism: {'; '.join(reasons)}")
+    if parallelism > max(resolved.values()):
+        most = max(resolved.values())
+        raise RescaleError(f"no vertex of job {graph.name!r} may have {parallelism} subtasks: at most {most}")
     return resolved
 
 

@@ -103,6 +103,8 @@ class StreamNode(Struct, eq=False, kw_only=True):
     """Whether the program sets the max parallelism; else it is made of the parallelism."""
     has_own_parallelism: bool = True
     """Whether the program sets the parallelism of this operator; else it is the job's."""
+    is_changelog_input: bool = False
+    """Whether it gets a changelog; known once that is inferred."""
     in_edges: list[StreamEdge] = field(default_factory=list)
     out_edges: list[StreamEdge] = field(default_factory=list)
 

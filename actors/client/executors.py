@@ -9,7 +9,8 @@ from dataclasses import replace
 from functools import partial
 
 from actors.client.cluster import job_cluster_id, new_job_id, resource_manager_of, start_cluster, submit
-from actors.client.job_client import FIRST_LOCAL_PAUSE_S, ClusterJobClient, Pause
+from actors.client.job_client import ClusterJobClient
+from actors.client.pauses import FIRST_LOCAL_PAUSE_S, Pause
 from actors.client.rest import Rest, start_rest
 from actors.client.session import connect_to_session, no_such_session
 from actors.high_availability.directories import high_availability_directory

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from actors.client.cluster import ASK_TIMEOUT_MS, QUESTION_TIMEOUT_MS, ask, ask_dispatcher, dispatcher_of
+from actors.client.pauses import Pause
 from actors.protocol.client_requests import (
     CancelJob,
     Collected,
@@ -52,20 +53,10 @@ from flinkray.filesystems import absolute
 from flinkray.latencies import LatencyStatistics
 from flinkray.redaction import redacted
 from flinkray.state.checkpoint_statistics import CheckpointOverview
+from flinkray.streams.settings.operator_settings import check_parallelism
 from flinkray.types.records import JobId
 
 log = logging.getLogger(__name__)
-
-# Between two questions: short at first, so that a small job ends without delay, then longer: each takes some 8 ms of
-# CPU time in all processes together.
-FIRST_PAUSE_S = 0.02
-# Where the cluster is in this process a question is a call, and a job may be over in less.
-FIRST_LOCAL_PAUSE_S = 0.002
-LONGEST_PAUSE_S = 0.1
-PAUSE_GROWTH = 1.25
-# By which part of its time the end of a long job may be noticed too late, and by how many seconds at most.
-PATIENT_SHARE = 0.02
-MOST_PATIENT_S = 0.5
 
 # A cluster that is shut down cancels its tasks first, which may take their cancel timeout (30 s).
 SHUTDOWN_TIMEOUT_S = 45.0
@@ -76,34 +67,6 @@ DISPATCHER_READY_S = 300.0
 
 # How many batches of a CollectSink come with one answer.
 COLLECTED_BATCHES = 64
-
-
-class Pause:
-    """Waits between two questions, a little longer every time; any thread of its own.
-
-    Args:
-        first_s: how long at first; None: FIRST_PAUSE_S.
-
-    Attributes:
-        is_patient: also longer than LONGEST_PAUSE_S, when it has waited for long.
-    """
-
-    def __init__(self, first_s: float | None = None) -> None:
-        self.is_patient = False
-        self._event = threading.Event()
-        self._first_s = self._next_s = FIRST_PAUSE_S if first_s is None else first_s
-        self._waited_s = 0.0
-
-    def wait(self, deadline: float | None = None) -> None:
-        """Waits, but not beyond `deadline` (of time.monotonic)."""
-        left = self._next_s if deadline is None else min(self._next_s, deadline - time.monotonic())
-        self._event.wait(max(0.0, left))
-        self._waited_s += max(0.0, left)
-        patience_s = min(MOST_PATIENT_S, PATIENT_SHARE * self._waited_s) if self.is_patient else 0.0
-        self._next_s = min(max(LONGEST_PAUSE_S, patience_s), self._next_s * PAUSE_GROWTH)
-
-    def reset(self) -> None:
-        self._next_s = self._first_s
 
 
 class ClusterJobClient(JobClient):
@@ -274,7 +237,7 @@ class ClusterJobClient(JobClient):
             pause.wait(deadline)
 
     def rescale(self, parallelism: int | Mapping[str, int], timeout: float | None = None) -> dict[str, int]:
-        wanted = parallelism if isinstance(parallelism, int) else dict(parallelism)
+        wanted = _parallelism(parallelism)
         request, pause, deadline = Rescale(uuid.uuid4().hex, wanted), self._new_pause(), _deadline(timeout)
         is_taken = False
         while True:
@@ -285,7 +248,7 @@ class ClusterJobClient(JobClient):
                 is_taken = True
                 result = self._ask_job_master(GetRescale(request.request_id))
             except EndpointGone:
-                pass  # there is no JobMaster at the moment
+                is_taken = True  # there is no JobMaster at the moment, and the one that was may have taken it
             except RescaleError:
                 if not is_taken:
                     raise  # else the one that takes the place of another has not started the job yet
@@ -593,3 +556,12 @@ def _failure(job_name: str, cause: ErrorInfo) -> JobExecutionError:
     error = JobExecutionError(f"job {job_name!r} failed: {cause}")
     error.__cause__ = cause.exception()
     return error
+
+
+def _parallelism(given: int | Mapping[str, int]) -> int | dict[str, int]:
+    """What a job is to be rescaled to, as it travels; raises InvalidProgramError for what is none."""
+    if isinstance(given, Mapping):
+        return {
+            str(vertex): check_parallelism(number, f"parallelism of {vertex!r}") for vertex, number in given.items()
+        }
+    return check_parallelism(given, "parallelism")

@@ -16,7 +16,8 @@ from actors.client.cluster import (
     resource_manager_of,
     start_cluster,
 )
-from actors.client.job_client import SHUTDOWN_TIMEOUT_S, ClusterJobClient, Pause
+from actors.client.job_client import SHUTDOWN_TIMEOUT_S, ClusterJobClient
+from actors.client.pauses import Pause
 from actors.client.rest import start_rest
 from actors.client.sql.jobs import KnownJob
 from actors.protocol.client_requests import GetClusterOverview, JobOverview, ListJobs, ShutDownCluster

@@ -112,7 +112,7 @@ class JobAutoscaling:
         return [
             [vertex.id for vertex in group]
             for group in groups
-            if not any(vertex.job_vertex.fixed_because for vertex in group)
+            if not any(vertex.job_vertex.fixed_because or vertex.job_vertex.has_own_parallelism for vertex in group)
         ]
 
     def _act(self, changes: Sequence[Change], now: int) -> None:

@@ -142,6 +142,10 @@ class JobCheckpoints:
             self._under_way[request.request_id] = None
             self._coordinator.trigger_savepoint(request.request_id, request.target, request.stop, self._now())
 
+    def await_periodic(self, request_id: str) -> None:
+        """Has `triggered` tell what becomes of the next periodic checkpoint, which comes when it is due."""
+        self._triggered.add(request_id, self._coordinator.next_id)
+
     def trigger_periodic(self, request_id: str) -> None:
         """
         Raises:

@@ -52,8 +52,6 @@ class JobRescales:
         """The request that is under way."""
         self._wanted: Parallelisms = {}
         self._step: _Step | None = None
-        self._has_asked = False
-        """The slots of this step were asked for."""
         self._checkpoint = ""
         """The request for the checkpoint that the job is to go on from."""
         self._failures = 0
@@ -80,7 +78,10 @@ class JobRescales:
         if request_id in self._results:
             return
         graph, name = self._scheduler.graph, self._scheduler.graph.name
-        if not graph.information.checkpoint_settings.is_periodic:
+        settings = graph.information.checkpoint_settings
+        if settings.impossible_because:
+            raise RescaleError(f"job {name!r} cannot be rescaled while it runs: {settings.impossible_because}")
+        if not settings.is_periodic:
             raise RescaleError(
                 f"job {name!r} takes no checkpoints ({CHECKPOINT_INTERVAL.key} is not set), so that it would begin "
                 "again from nothing"
@@ -97,9 +98,9 @@ class JobRescales:
         while len(self._results) > _REMEMBERED:
             del self._results[next(iter(self._results))]
         if self._wanted:
-            self._begin(_Step.SLOTS)
+            self._step = _Step.SLOTS
         else:
-            self._end()
+            self._end(now)
 
     def go_on(self, now: int) -> bool:
         """Takes the next step, if it is time for it; gives whether it was."""
@@ -110,11 +111,13 @@ class JobRescales:
 
     def _go_on(self, step: _Step, now: int) -> None:
         status = self._scheduler.status
-        if status.is_terminal or status in (JobStatus.FAILING, JobStatus.CANCELLING):
-            self._end(RescaleError(f"it is {status.name}"))
+        if step is _Step.RECORD and status is JobStatus.FINISHED:
+            self._end(now)
+        elif status.is_terminal or status in (JobStatus.FAILING, JobStatus.CANCELLING):
+            self._end(now, RescaleError(f"it is {status.name}"))
         elif step is _Step.RECORD:
             if status is JobStatus.RUNNING and self._checkpoints.is_rescale_recorded and self._do_all_run():
-                self._end()
+                self._end(now)
         elif step is not _Step.RESTART:
             self._prepare(status, now)
 
@@ -122,24 +125,26 @@ class JobRescales:
         """The job has ended as a whole, to start again: the vertices that get another parallelism now, if any."""
         if self._step is not _Step.RESTART:
             return None
-        self._begin(_Step.RECORD)
+        self._step = _Step.RECORD
         return self._wanted
 
     # -- inside --------------------------------------------------------------------------------------------------
 
     def _prepare(self, status: JobStatus, now: int) -> None:
-        if status is not JobStatus.RUNNING:
-            self._begin(_Step.SLOTS)  # the job goes on first, in the slots that it had
-            return
         room = self._scheduler.room
-        if self._step is _Step.SLOTS and not self._has_asked:
-            self._has_asked = True
-            self._scheduler.ask_for_room(self._rescaled(), now)
-        if room.error is not None:
-            self._end(room.error.exception())
-        elif self._step is _Step.SLOTS and not room.missing:
-            self._begin(_Step.CHECKPOINT)
-            self._trigger()
+        if self._checkpoints.is_stopping:
+            self._end(now, RescaleError("it is being stopped with a savepoint"))
+        elif status is not JobStatus.RUNNING:
+            self._step = _Step.SLOTS  # the job goes on first, in the slots that it had
+        elif room.error is not None:
+            self._end(now, room.error.exception())
+        elif not room.is_asked or room.missing:
+            self._step = _Step.SLOTS
+            if not room.is_asked:
+                self._scheduler.ask_for_room(self._rescaled(), now)
+        elif self._step is _Step.SLOTS and self._do_all_run():
+            self._step, self._checkpoint = _Step.CHECKPOINT, uuid.uuid4().hex
+            self._checkpoints.trigger_periodic(self._checkpoint)
         elif self._step is _Step.CHECKPOINT:
             self._await_checkpoint(now)
 
@@ -148,41 +153,41 @@ class JobRescales:
         attempts = self._scheduler.graph.executions.values()
         return all(each.state in (ExecutionState.RUNNING, ExecutionState.FINISHED) for each in attempts)
 
-    def _trigger(self) -> None:
-        self._checkpoint = uuid.uuid4().hex
-        self._checkpoints.trigger_periodic(self._checkpoint)
-
     def _await_checkpoint(self, now: int) -> None:
         result = self._checkpoints.triggered(self._checkpoint)
         if result is not None and result.failure is not None:
             self._failures += 1
             if self._failures > MAX_CHECKPOINT_FAILURES:
                 text = f"{self._failures} checkpoints in a row have failed; the last: {result.failure}"
-                self._end(RescaleError(text))
+                self._end(now, RescaleError(text))
             else:
-                self._trigger()
-        elif result is not None and result.checkpoint_id is not None and not self._checkpoints.is_storing:
+                self._checkpoint = uuid.uuid4().hex
+                self._checkpoints.await_periodic(self._checkpoint)
+        elif result is not None and result.checkpoint_id is not None and self._is_free:
             try:
                 self._checkpoints.check_restorable(self._rescaled())
             except FlinkrayError as error:
-                self._end(error)
+                self._end(now, error)
             else:
-                self._begin(_Step.RESTART)
+                self._step = _Step.RESTART
                 self._scheduler.restart(now)
+
+    @property
+    def _is_free(self) -> bool:
+        """Whether a restart disturbs no checkpoint or savepoint that somebody waits for."""
+        return not self._checkpoints.is_storing and not self._checkpoints.pending_savepoints
 
     def _rescaled(self) -> ExecutionGraph:
         return self._scheduler.graph.rescaled(self._wanted)
 
-    def _begin(self, step: _Step) -> None:
-        self._step, self._has_asked = step, False
-
-    def _end(self, error: BaseException | None = None) -> None:
+    def _end(self, now: int, error: BaseException | None = None) -> None:
         self._step = None
+        self._scheduler.room.close(now)
         graph = self._scheduler.graph
         info = None if error is None else ErrorInfo.of(RescaleError(f"job {graph.name!r} is not rescaled: {error}"))
         if info is None:
-            now = ", ".join(f"{vertex.name!r}: {vertex.parallelism}" for vertex in graph.job_vertices.values())
-            log.info("job %r is rescaled: %s", graph.name, now)
+            numbers = ", ".join(f"{vertex.name!r}: {vertex.parallelism}" for vertex in graph.job_vertices.values())
+            log.info("job %r is rescaled: %s", graph.name, numbers)
         else:
             log.warning("%s", info.message)
         parallelism = {str(vertex): number for vertex, number in graph.parallelisms.items()}

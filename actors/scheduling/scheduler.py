@@ -197,7 +197,7 @@ class Scheduler:
 
     def restart(self, now: int) -> None:
         """Restarts the job as a whole although nothing has failed: SubtasksReset will follow. For one that runs."""
-        self._restart_later(frozenset(self.graph.vertices), now, True, now)
+        self._restart_later(frozenset(self.graph.vertices), now, True, now, failed=False)
         self._go_on(now)
 
     def rescale(self, parallelism: Mapping[JobVertexId, int], now: int) -> None:
@@ -290,10 +290,6 @@ class Scheduler:
         self._go_on(now)
 
     # -- looking at it -------------------------------------------------------------------------------------------
-
-    @property
-    def is_waiting_for_slots(self) -> bool:
-        return bool(self._waiting)
 
     @property
     def restarts(self) -> int:
@@ -390,6 +386,7 @@ class Scheduler:
     def _go_on(self, now: int) -> None:
         """Does what an event has made possible; called after every one."""
         self._reset_if_due(now)
+        self._declare()
         if self.status is JobStatus.RESTARTING and self._restarts.pending is None and not self._waiting:
             self.graph.transition_job(JobStatus.RUNNING, now)
         self._end_if_done(now)
@@ -479,7 +476,8 @@ class Scheduler:
 
     def _on_late_failure(self, failure: TaskFailure, now: int) -> None:
         """A task failed that was to end anyway: that changes nothing, unless it is the reason for what is under way."""
-        if self.status is JobStatus.CANCELLING:
+        is_rescaled = self.status is JobStatus.RESTARTING and not self._restarts.are_of_failure
+        if self.status is JobStatus.CANCELLING or is_rescaled:
             return
         error = failure.error
         is_reason = self._failure_handler.history.add_concurrent(failure)
@@ -502,7 +500,7 @@ class Scheduler:
             failures,
             now,
             has_started=self.status in (JobStatus.RUNNING, JobStatus.RESTARTING),
-            is_restarting=self._restarts.pending is not None,
+            is_restarting=self._restarts.are_of_failure,
             is_available=self._is_available,
         )
         if handling.can_restart:
@@ -522,9 +520,11 @@ class Scheduler:
         self.graph.transition_job(JobStatus.FAILING, now)
         self._cancel_all(now)
 
-    def _restart_later(self, vertices: frozenset[ExecutionVertexId], due: int, is_global: bool, now: int) -> None:
+    def _restart_later(
+        self, vertices: frozenset[ExecutionVertexId], due: int, is_global: bool, now: int, failed: bool = True
+    ) -> None:
         self.room.close(now)  # what is to run again goes before what the job will want later
-        involved = self._restarts.begin(vertices, due, is_global)
+        involved = self._restarts.begin(vertices, due, is_global, is_of_failure=failed)
         if self.status is JobStatus.RUNNING:
             self.graph.transition_job(JobStatus.RESTARTING, now)
         for vertex in involved:

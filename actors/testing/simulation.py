@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from actors.client.cluster import job_cluster_id, start_cluster, submit
-from actors.client.job_client import ClusterJobClient, Pause
+from actors.client.job_client import ClusterJobClient
+from actors.client.pauses import Pause
 from actors.high_availability.directories import high_availability_directory
 from actors.hosts.simulation.faults import NODE, Faults
 from actors.hosts.simulation.host import SimulationHost

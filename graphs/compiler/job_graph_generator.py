@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from flinkray.connectors.collect.sink import CollectSink
+from flinkray.connectors.functions.source import GeneratorFunctionSource
 from flinkray.execution import Pipeline
 from flinkray.transformations.operator_factories import (
     AsyncFactory,
@@ -113,7 +114,7 @@ class _Builder:
             preferred_resources=_merged([node.preferred_resources for node in members]),
             is_stoppable=all(_is_stoppable(node.factory) for node in members),
             has_own_max_parallelism=head.has_own_max_parallelism,
-            has_own_parallelism=all(node.has_own_parallelism for node in members),
+            has_own_parallelism=any(node.has_own_parallelism for node in members),
             fixed_because="; ".join(dict.fromkeys(filter(None, map(_fixed_because, members)))),
         )
 
@@ -234,6 +235,10 @@ def _fixed_because(node: StreamNode) -> str:
         return f"{type(node.sink).__name__} runs in one subtask"
     if isinstance(node.sink, CollectSink):
         return f"{node.name!r} brings its rows to the driver"
+    if isinstance(node.factory, SourceFactory) and isinstance(node.factory.source, GeneratorFunctionSource):
+        return f"each subtask of {node.name!r} would call its function"
+    if isinstance(node.factory, AsyncFactory) and node.is_changelog_input:
+        return f"calls of {node.name!r} that are under way would overtake changes of their key"
     if node.parallelism == 1 and any(edge.is_respread for edge in node.in_edges):
         return f"{node.name!r} gets the rows of several subtasks in one, in their order"
     return ""

@@ -28,6 +28,7 @@ def infer_changelogs(plan: Plan) -> Plan:
     beginnings: dict[int, str] = {}
     """Node whose output is a changelog -> the name of the operator where that begins."""
     sinks: list[int] = []
+    takers: list[int] = []
     for node in plan.graph.nodes.values():  # inputs come before their consumers
         role = changelog_role(node.factory)
         changelogs = [edge for edge in node.in_edges if edge.source in beginnings and not _is_before(edge, plan)]
@@ -37,6 +38,8 @@ def infer_changelogs(plan: Plan) -> Plan:
                 f"{operator_label(node.name)}: its input is a changelog, which begins at {beginning!r}, and "
                 f"{_reason(node, role)}"
             )
+        if changelogs:
+            takers.append(node.id)
         for edge in changelogs:
             _refuse_respreading(edge, plan)
         if role is ChangelogRole.BEGINS:
@@ -47,7 +50,7 @@ def infer_changelogs(plan: Plan) -> Plan:
             beginnings[node.id] = beginning
         elif beginning is not None and isinstance(node.factory, SinkFactory):
             sinks.append(node.id)
-    return _with_changelog_sinks(plan, sinks) if sinks else plan
+    return _with_takers(plan, takers, sinks) if takers else plan
 
 
 def _is_before(edge: StreamEdge, plan: Plan) -> bool:
@@ -85,8 +88,10 @@ def _refuse_respreading(edge: StreamEdge, plan: Plan) -> None:
         )
 
 
-def _with_changelog_sinks(plan: Plan, sinks: list[int]) -> Plan:
+def _with_takers(plan: Plan, takers: list[int], sinks: list[int]) -> Plan:
     graph = plan.graph.copy()
+    for node_id in takers:
+        graph.nodes[node_id].is_changelog_input = True
     for node_id in sinks:
         node = graph.nodes[node_id]
         assert isinstance(node.factory, SinkFactory)

@@ -40,6 +40,7 @@ def _log_without_frames() -> Iterator[None]:
 
     def make(*arguments: Any, **keywords: Any) -> logging.LogRecord:
         record = original(*arguments, **keywords)
+        record.msg, record.args = record.getMessage(), None
         if record.exc_info:
             record.exc_text, record.exc_info = logging.Formatter().formatException(record.exc_info), None
         return record

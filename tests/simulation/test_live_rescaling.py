@@ -10,8 +10,13 @@ import pytest
 from actors.hosts.simulation.faults import NO_FAULTS, Faults, StorageFaults
 from flinkray.execution import JobStatus
 from tests.simulation.test_exactly_once import ENDPOINTS, MASTERS, WORKERS
+from tests.simulation.test_exactly_once_operators import FIRING_KINDS, some_kind
 from tests.support.exactly_once import KINDS, ExactlyOnceJob
-from tests.support.simulation import SimulatedRun, run_committing
+from tests.support.operator_jobs import SCALABLE_KINDS, OperatorJob
+from tests.support.simulation import SLOW_STEP_MS, SimulatedRun, firing_in_pieces, run_committing
+
+# A process that is killed ends no coroutine, not even one that has not begun.
+pytestmark = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
 
 # Virtual time between the end of one rescale and the next, at most.
 LONGEST_PAUSE_MS = 300.0
@@ -40,7 +45,6 @@ class Rescaler:
             return
         if result.error is None:
             self.done.append(self._wanted)
-            assert max(result.parallelism.values()) >= self._wanted or self._wanted > 1
         else:
             self.refused.append(result.error.message)
         self._number += 1
@@ -48,15 +52,17 @@ class Rescaler:
         self._not_before = now + self._chance.uniform(0, LONGEST_PAUSE_MS)
 
 
-def run(seed: int, faults: Faults, **job: Any) -> Rescaler:
-    program = ExactlyOnceJob(seed, **job)
+def check(program: ExactlyOnceJob, seed: int, faults: Faults, **host: Any) -> None:
     rescaler = Rescaler(seed)
-    outcome = run_committing(program, seed, faults, rescaler.look)
+    outcome = run_committing(program, seed, faults, rescaler.look, **host)
     what = f"{program}: rescaled to {rescaler.done}, refused {rescaler.refused}, {outcome.faults}"
     assert outcome.status is JobStatus.FINISHED, f"{what}: {outcome.status}, {outcome.error}"
     assert program.committed() == program.expected, what
     assert not program.unmarked(), what
-    return rescaler
+
+
+def run(seed: int, faults: Faults, **job: Any) -> None:
+    check(ExactlyOnceJob(seed, **job), seed, faults)
 
 
 @pytest.mark.seeds(2)
@@ -83,3 +89,19 @@ def test_a_job_that_is_rescaled_while_processes_hang_commits_every_row_once(seed
 @pytest.mark.seeds(2)
 def test_a_job_that_is_rescaled_while_its_storage_fails_commits_every_row_once(seed: int) -> None:
     run(seed, Faults(storage=StorageFaults(fails=0.01, lies=0.01, tears=0.01, crashes=0.01, slow=0.1), limit=8))
+
+
+@pytest.mark.seeds(4)
+def test_operators_that_are_rescaled_commit_every_row_once(seed: int) -> None:
+    check(OperatorJob(seed, some_kind(seed, "live", SCALABLE_KINDS)), seed, NO_FAULTS)
+
+
+@pytest.mark.seeds(2)
+def test_operators_that_are_rescaled_and_lose_workers_commit_every_row_once(seed: int) -> None:
+    check(OperatorJob(seed, some_kind(seed, "live kills", SCALABLE_KINDS)), seed, Faults(kills=WORKERS))
+
+
+@pytest.mark.seeds(2)
+def test_what_has_not_fired_fires_in_subtasks_of_a_rescale(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    firing_in_pieces(monkeypatch, seed)
+    check(OperatorJob(seed, some_kind(seed, "live pieces", FIRING_KINDS)), seed, NO_FAULTS, step_ms=SLOW_STEP_MS)

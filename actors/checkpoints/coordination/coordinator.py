@@ -19,7 +19,7 @@ had processed all its rows: it commits, and ends.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from actors.checkpoints.coordination.commands import (
     CheckpointCommand,
@@ -49,10 +49,15 @@ from actors.checkpoints.coordination.pending import (
     is_starting,
     plan_checkpoint,
 )
-from actors.checkpoints.coordination.savepoint_requests import SavepointRequest, StopWithSavepoint
+from actors.checkpoints.coordination.savepoint_requests import (
+    Directories,
+    SavepointRequest,
+    StopWithSavepoint,
+    checkpoint_options,
+)
 from actors.checkpoints.coordination.statistics import CheckpointTracker
 from actors.high_availability.pointers import StopSavepoint
-from actors.protocol.elements import CheckpointOptions, StopMode
+from actors.protocol.elements import StopMode
 from actors.protocol.job_reports import CheckpointReport
 from actors.protocol.task_messages import AcknowledgeCheckpoint, DeclineCheckpoint, EndOfDataReached
 from flinkray.errors import CheckpointError, ErrorInfo, operator_label
@@ -63,13 +68,8 @@ from graphs.execution_graph import AttemptId, Execution, ExecutionGraph
 from graphs.job_graph import CheckpointSettings
 from graphs.states import ExecutionState
 
-Directories = Callable[[int, bool, str], tuple[str, str]]
-"""(checkpoint id, whether it is a savepoint, the directory that its request names or "") -> (URI of its own directory,
-URI of the directory for shared files), as in CheckpointOptions. Raises CheckpointError if there is no directory to
-use."""
-
-# The pause between two attempts at the checkpoint that a job ends with, which waits for no interval.
-FINAL_RETRY_MS = 500
+# The pause between two attempts at a checkpoint for which somebody waits, or the end of the job does.
+RETRY_MS = 500
 
 # How many completed checkpoints are remembered: an acknowledgement that comes a second time must not look like one of a
 # checkpoint that was aborted.
@@ -106,6 +106,8 @@ class CheckpointCoordinator:
         self._requests: deque[SavepointRequest] = deque()
         self._stop = StopWithSavepoint.of(stop)
         self._periodic_due: int | None = None
+        self._is_hastened = False
+        """Somebody waits for the next periodic checkpoint: where it is not possible yet, it is soon tried again."""
         self._final_not_before = 0
         self._last_completed_ms: int | None = None
         self._at_end: set[AttemptId] = set()
@@ -199,6 +201,7 @@ class CheckpointCoordinator:
         lowest = self._next_id
         if self._periodic_due is not None:
             self._periodic_due = now
+            self._is_hastened = True
             self._go_on(now)
         return lowest
 
@@ -360,9 +363,8 @@ class CheckpointCoordinator:
         return self._graph.status.current is JobStatus.RUNNING
 
     def _schedule_periodic(self, now: int) -> None:
-        interval = self._settings.interval_ms
-        if interval is not None and self._is_running and self._stop is None:
-            self._periodic_due = now + interval
+        if self._settings.interval_ms is not None and self._is_running and self._stop is None:
+            self._periodic_due = now + self._settings.interval_ms
 
     def _on_periodic(self, now: int) -> None:
         """Triggers the periodic checkpoint that is due, unless the pause after the last completed one is not over.
@@ -378,7 +380,10 @@ class CheckpointCoordinator:
         # If several intervals have passed, the next checkpoint is due at the end of the present one.
         self._schedule_periodic(due + (now - due) // interval * interval if interval else now)
         if not self._is_ending():
-            self._trigger(None, now)
+            is_possible = self._trigger(None, now)
+            if self._is_hastened and not is_possible and self._periodic_due is not None:
+                self._periodic_due = min(self._periodic_due, now + RETRY_MS)
+            self._is_hastened = self._is_hastened and not is_possible
 
     def _may_trigger_periodic(self) -> bool:
         """Whether a periodic checkpoint that is due can begin; else it waits for those that are under way."""
@@ -395,7 +400,7 @@ class CheckpointCoordinator:
                 self._trigger(self._requests.popleft(), now)
             elif self._wants_final() and self._has_room() and now >= self._final_not_before:
                 if not self._trigger(None, now):
-                    self._final_not_before = now + FINAL_RETRY_MS
+                    self._final_not_before = now + RETRY_MS
             elif self._periodic_due is not None and now >= self._periodic_due and self._may_trigger_periodic():
                 self._on_periodic(now)
             else:
@@ -443,7 +448,7 @@ class CheckpointCoordinator:
                 self._refuse(request.request_id, f"no savepoint is possible now: {state}", now)
             return False
         try:
-            options = self._options(checkpoint_id, request)
+            options = checkpoint_options(self._settings, self._directories, checkpoint_id, request)
         except CheckpointError as error:
             # Only a savepoint's directory can be wrong here: that of checkpoints was checked with the configuration.
             if request is None:
@@ -464,22 +469,6 @@ class CheckpointCoordinator:
         self._tracker.triggered(pending.statistics(), pending.plan.to_acknowledge.values())
         self._commands.append(SnapshotCoordinators(checkpoint_id))
         return True
-
-    def _options(self, checkpoint_id: int, request: SavepointRequest | None) -> CheckpointOptions:
-        settings = self._settings
-        target = "" if request is None else request.target
-        directory, shared_directory = self._directories(checkpoint_id, request is not None, target)
-        may_overtake = settings.is_unaligned and settings.exactly_once and request is None
-        timeout = settings.aligned_timeout_ms
-        return CheckpointOptions(
-            is_savepoint=request is not None,
-            is_exactly_once=settings.exactly_once,
-            is_unaligned=may_overtake and timeout == 0,
-            aligned_timeout_ms=timeout if may_overtake and timeout > 0 else None,
-            stop=StopMode.GO_ON if request is None else request.stop,
-            directory=directory,
-            shared_directory=shared_directory,
-        )
 
     def _take_snapshotting(self, checkpoint_id: int) -> PendingCheckpoint | None:
         if checkpoint_id != self._snapshotting:
@@ -540,7 +529,7 @@ class CheckpointCoordinator:
         self._commands.append(CoordinatorsNotified(checkpoint_id, is_complete=False))
         self._commands.append(DropState(checkpoint_id, pending.options.directory, pending.snapshots))
         if self._at_end and self._at_end <= pending.at_end:
-            self._final_not_before = now + FINAL_RETRY_MS
+            self._final_not_before = now + RETRY_MS
         is_too_much = self._failures.failed(checkpoint_id, pending.is_savepoint, failure)
         if pending.request_id is not None:
             self._refuse(pending.request_id, f"savepoint {checkpoint_id} failed: {failure}", now)

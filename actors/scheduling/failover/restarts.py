@@ -17,7 +17,9 @@ class PendingRestart(Struct):
     due: int
     """The subtasks do not run again before this, in epoch milliseconds."""
     is_global: bool
-    """The job is restarted because it failed as a whole."""
+    """The job is restarted as a whole."""
+    is_of_failure: bool
+    """It began with a failure, or one has joined it; else the job is rescaled."""
     unended: list[ExecutionVertexId]
     """Subtasks of whom it is not known yet that their attempts have ended."""
     is_reset: bool = False
@@ -38,12 +40,15 @@ class Restarts:
         self.pending: PendingRestart | None = None
         """The restart that is under way."""
 
-    def begin(self, vertices: frozenset[ExecutionVertexId], due: int, is_global: bool) -> tuple[ExecutionVertexId, ...]:
+    def begin(
+        self, vertices: frozenset[ExecutionVertexId], due: int, is_global: bool, *, is_of_failure: bool = True
+    ) -> tuple[ExecutionVertexId, ...]:
         """These subtasks are to run again, together with those of a restart that is under way; gives all of them.
 
         Args:
             due: not before this, in epoch milliseconds, nor before a restart that is under way was due.
             is_global: the job has failed as a whole.
+            is_of_failure: something has failed.
         """
         self._number += 1
         former = self.pending
@@ -51,9 +56,15 @@ class Restarts:
             self.begun += 1
         else:
             vertices, due, is_global = vertices | former.vertices, max(due, former.due), is_global or former.is_global
+            is_of_failure = is_of_failure or former.is_of_failure
         ordered = [vertex for vertex in self._graph.vertices if vertex in vertices]
-        self.pending = PendingRestart(self._number, vertices, due, is_global, unended=ordered)
+        self.pending = PendingRestart(self._number, vertices, due, is_global, is_of_failure, unended=ordered)
         return tuple(ordered)
+
+    @property
+    def are_of_failure(self) -> bool:
+        """Whether a restart is under way that a failure has led to."""
+        return self.pending is not None and self.pending.is_of_failure
 
     def take_due(self, now: int) -> PendingRestart | None:
         """The restart whose subtasks have all ended, once its delay is over; given once. They get new attempts now."""

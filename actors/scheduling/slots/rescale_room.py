@@ -23,6 +23,8 @@ class RescaleRoom:
         self._timeout_ms = timeout_ms
         self._requests: tuple[SlotRequest, ...] = ()
         self._since = 0
+        self.is_asked = False
+        """What was asked for last is still wanted."""
         self.error: ErrorInfo | None = None
         """Why the slots that were asked for last do not come."""
 
@@ -43,6 +45,7 @@ class RescaleRoom:
                 missing.append(request)
         self._requests = tuple(missing)
         self._since = now
+        self.is_asked = True
         for request in missing:
             self._pool.open(request)
 
@@ -71,4 +74,5 @@ class RescaleRoom:
         for request in self._requests:
             self._pool.close(request.label, now)
         self._requests = ()
+        self.is_asked = False
         self.error = None

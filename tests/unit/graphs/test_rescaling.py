@@ -7,6 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from flinkray import (
+    AsyncDataStream,
+    AsyncFunction,
     CollectSink,
     Count,
     DiscardSink,
@@ -161,3 +163,41 @@ def test_what_a_graph_would_be_leaves_it_as_it_is() -> None:
     before = dict(graph.executions)
     rescaled = graph.rescaled(parallelisms_for(graph, 3))
     assert (len(rescaled.vertices), graph.executions) == (9, before)
+
+
+def test_a_parallelism_that_the_program_sets_counts_also_where_it_is_the_jobs() -> None:
+    def sink_of_one(env: Env) -> None:
+        stream = env.from_sequence(0, 9).rebalance().map(lambda row: row).name("far")
+        stream.rebalance().sink_to(DiscardSink()).set_parallelism(1)
+
+    assert changes(sink_of_one, 3, parallelism=1) == {"Source: Sequence": 3, "far": 3}
+
+
+def test_a_generator_is_not_called_by_several_subtasks() -> None:
+    def generated(env: Env) -> None:
+        env.add_source(lambda: iter(range(3))).rebalance().sink_to(DiscardSink())
+
+    assert changes(generated, 3, parallelism=1) == {"Sink: Unnamed": 3}
+    name = next(vertex.name for vertex in graph_of(generated).job_vertices.values() if vertex.parallelism == 1)
+    assert "would call its function" in refusal(generated, {name: 2})
+
+
+def test_calls_do_not_overtake_changes_of_their_key() -> None:
+    def calls(env: Env) -> None:
+        env.tables.execute_sql("CREATE TABLE t (k INT) WITH ('connector' = 'datagen', 'number-of-rows' = '9')")
+        changed = env.tables.to_changelog_stream(env.tables.sql_query("SELECT k, COUNT(*) AS n FROM t GROUP BY k"))
+        called = AsyncDataStream.ordered_wait(changed, Call(), 1_000).name("call").disable_chaining()
+        called.kinds_as_column("op").sink_to(DiscardSink())
+
+    assert "would overtake changes of their key" in refusal(calls, {"call": 3})
+
+
+class Call(AsyncFunction):
+    async def async_invoke(self, value: object) -> list[object]:
+        return [value]
+
+
+def test_a_number_that_no_vertex_may_have_is_refused() -> None:
+    graph = graph_of(windows, **{"pipeline.max-parallelism": 4})
+    with pytest.raises(RescaleError, match="may have 5 subtasks: at most 4"):
+        parallelisms_for(graph, 5)

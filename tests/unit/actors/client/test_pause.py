@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from actors.client.job_client import FIRST_PAUSE_S, LONGEST_PAUSE_S, MOST_PATIENT_S, PATIENT_SHARE, Pause
+from actors.client.pauses import FIRST_PAUSE_S, LONGEST_PAUSE_S, MOST_PATIENT_S, PATIENT_SHARE, Pause
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from actors.checkpoints.coordination.commands import (
     StoreCheckpoint,
 )
 from actors.checkpoints.coordination.completed import CompletedCheckpoint
-from actors.checkpoints.coordination.coordinator import FINAL_RETRY_MS
+from actors.checkpoints.coordination.coordinator import RETRY_MS
 from actors.high_availability.pointers import StopSavepoint
 from actors.protocol.checkpoint_handles import PartKind
 from actors.protocol.elements import StopMode
@@ -621,7 +621,7 @@ def test_the_last_checkpoint_is_tried_again_when_it_fails() -> None:
     job.end_data(*ALL)
     job.decline(1, "count 0", OSError("disk full"))
     assert triggered(job) == [1]
-    job.advance(FINAL_RETRY_MS)
+    job.advance(RETRY_MS)
     assert triggered(job) == [2]
     job.complete(2)
     job.advance(60_000)
