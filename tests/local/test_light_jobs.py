@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from actors.client import job_client
+from actors.client import pauses
 from flinkray import StreamExecutionEnvironment
 
 NUMBERS = """
@@ -35,7 +35,7 @@ def test_a_job_over_numbers_does_not_load_pandas() -> None:
 
 
 def test_a_job_in_this_process_is_not_asked_as_seldom_as_one_on_a_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(job_client, "FIRST_PAUSE_S", 60.0)
+    monkeypatch.setattr(pauses, "FIRST_PAUSE_S", 60.0)
     env = StreamExecutionEnvironment.get_execution_environment({"execution.target": "local"})
     env.from_sequence(0, 9).print()
     started = time.monotonic()

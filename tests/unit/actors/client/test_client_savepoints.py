@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 from msgspec.structs import replace
 
-from actors.client import job_client
+from actors.client import job_client, pauses
 from actors.client.cluster import QUESTION_TIMEOUT_MS
 from actors.client.job_client import ClusterJobClient
 from actors.protocol.client_requests import (
@@ -191,8 +191,8 @@ class FakeCluster(Host):
 
 @pytest.fixture
 def cluster(monkeypatch: pytest.MonkeyPatch) -> FakeCluster:
-    monkeypatch.setattr(job_client, "FIRST_PAUSE_S", 0.0)
-    monkeypatch.setattr(job_client, "LONGEST_PAUSE_S", 0.0)
+    monkeypatch.setattr(pauses, "FIRST_PAUSE_S", 0.0)
+    monkeypatch.setattr(pauses, "LONGEST_PAUSE_S", 0.0)
     return FakeCluster()
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from actors.client import job_client
+from actors.client import pauses
 from actors.client.cluster import submit
 from actors.client.job_client import ClusterJobClient
 from actors.protocol.ports import Address, EndpointGone
@@ -44,8 +44,8 @@ class Asked(World):
 
 @pytest.fixture(autouse=True)
 def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(job_client, "FIRST_PAUSE_S", 0.0)
-    monkeypatch.setattr(job_client, "LONGEST_PAUSE_S", 0.0)
+    monkeypatch.setattr(pauses, "FIRST_PAUSE_S", 0.0)
+    monkeypatch.setattr(pauses, "LONGEST_PAUSE_S", 0.0)
 
 
 def client_of(world: World, graph: JobGraph, owns_cluster: bool = True) -> ClusterJobClient:
