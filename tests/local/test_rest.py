@@ -275,7 +275,9 @@ def test_a_job_is_rescaled_as_flinks_dashboard_asks_for_it(tmp_path: Path) -> No
             lambda value: {each["status"] for each in value["subtasks"]} == {"RUNNING"},
         )
         assert (shown["parallelism"], len(shown["subtasks"])) == (3, 3)
-        asked = job.http.write("PATCH", f"{job.path}/rescaling?parallelism=1")
+        asked = eventually(  # the one before may not be recorded yet
+            lambda: job.http.write("PATCH", f"{job.path}/rescaling?parallelism=1"), lambda answer: answer.status == 200
+        )
         path = f"{job.path}/rescaling/{asked.value['request-id']}"
         done = eventually(lambda: job.http.get(path).value, lambda value: value["status"]["id"] == "COMPLETED")
         assert done["operation"] == {}
