@@ -95,7 +95,14 @@ from actors.scheduling.scheduler import Scheduler
 from actors.user_code.job_files import JobFiles, JobFilesError
 from flinkray.config.options import RESTART_STRATEGY, SLOT_REQUEST_TIMEOUT
 from flinkray.config.python_options import RUNTIME_ENV
-from flinkray.errors import CheckpointError, DamagedCheckpointError, ErrorInfo, FlinkrayError, RescaleError
+from flinkray.errors import (
+    CheckpointError,
+    DamagedCheckpointError,
+    ErrorInfo,
+    FlinkrayError,
+    RescaleError,
+    message_of,
+)
 from flinkray.execution import JobProgress, JobStatus
 from flinkray.filesystems import join
 from flinkray.functions.program_files import modules_among
@@ -391,7 +398,7 @@ class JobMaster(Endpoint):
         job_id, name = self._job_graph.job_id, self._job_graph.name
         savepoints: tuple[SavepointResult, ...] = ()
         if self._stop is not None:
-            stopped = StoppingFailedError.of(self._stop.directory, str(error))
+            stopped = StoppingFailedError.of(self._stop.directory, message_of(error))
             savepoints = (SavepointResult(self._stop.request_id, None, ErrorInfo.of(stopped)),)
         info = ErrorInfo.of(error)
         self._report_end(JobDetails(job_id, name, JobStatus.FAILED, times, error=info, savepoints=savepoints))

@@ -28,6 +28,7 @@ Each carries its fields, and survives pickling. `origin` says who can mend it: "
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import re
 import traceback
@@ -269,10 +270,10 @@ class ErrorInfo:
         try:
             pickled: bytes | None = dumps(error, may_have_paths=True)
             loads(pickled or b"")
-        except Exception:
+        except (Exception, SystemExit):
             # Many exception classes cannot be rebuilt from their args; their text is kept instead.
             pickled = None
-        message = cut(str(error))
+        message = cut(message_of(error))
         if pickled is not None and (len(pickled) > _LARGEST_PICKLE or redacted(message) != message):
             pickled = None
         # What is wrong with the program or outside says itself where; frames of the runtime and of clients would only
@@ -281,9 +282,9 @@ class ErrorInfo:
         return ErrorInfo(
             type_name=type(error).__name__,
             message=redacted(message),
-            traceback_text="" if says_where else redacted(cut("".join(traceback.format_exception(error)))),
+            traceback_text="" if says_where else redacted(cut(traceback_of(error))),
             pickled=pickled,
-            is_recoverable=all(getattr(each, "is_recoverable", True) for each in _causes(error)),
+            is_recoverable=all(each.is_recoverable for each in _causes(error) if isinstance(each, FlinkrayError)),
             partition_id=next((each.partition_id for each in _causes(error) if isinstance(each, PartitionError)), None),
         )
 
@@ -300,9 +301,10 @@ class ErrorInfo:
         if self.pickled is not None:
             try:
                 error = loads(self.pickled)
-            except Exception:
+            except (Exception, SystemExit):
                 error = None  # its class is not importable here: the text below says what it was
             if isinstance(error, BaseException):
+                make_printable(error)
                 if self.traceback_text:
                     error.add_note(self.traceback_text)
                 return error
@@ -315,6 +317,41 @@ def cut(text: str) -> str:
         return text
     kept = LONGEST_TEXT // 2 - 50
     return f"{text[:kept]}\n... ({len(text) - 2 * kept:,} characters are left out) ...\n{text[-kept:]}"
+
+
+def message_of(error: BaseException) -> str:
+    """The text of an exception, or why it has none: classes of others may raise in `__str__`."""
+    try:
+        return str(error)
+    except Exception as second:
+        return f"(its message cannot be shown: __str__ raised {type(second).__name__})"
+
+
+def traceback_of(error: BaseException) -> str:
+    """The traceback of an exception as Python prints it."""
+    make_printable(error)
+    return "".join(traceback.format_exception(error))
+
+
+def make_printable(error: BaseException) -> None:
+    """Has the tracebacks of an exception, and of those behind it, be printed, also by loggers.
+
+    Python looks for notes there, and fails itself where a class answers with anything but an AttributeError: such as one
+    that hands all names on to something that it has not got yet.
+    """
+    seen: set[int] = set()
+    left: list[BaseException | None] = [error]
+    while left:
+        each = left.pop()
+        if each is None or id(each) in seen:
+            continue
+        seen.add(id(each))
+        try:
+            getattr(each, "__notes__", None)
+        except Exception:
+            with contextlib.suppress(Exception):
+                each.__notes__ = []
+        left += [each.__cause__, each.__context__, *(each.exceptions if isinstance(each, BaseExceptionGroup) else ())]
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:

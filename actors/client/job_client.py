@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from actors.client.cluster import ASK_TIMEOUT_MS, QUESTION_TIMEOUT_MS, ask, ask_dispatcher, dispatcher_of
+from actors.client.forgotten import OPEN_JOBS
 from actors.client.pauses import Pause
 from actors.protocol.client_requests import (
     CancelJob,
@@ -64,6 +65,9 @@ SHUTDOWN_TIMEOUT_S = 45.0
 # How long a Dispatcher that has died may take to come back, and one that has to read what its jobs were.
 DISPATCHER_RETURN_S = 30.0
 DISPATCHER_READY_S = 300.0
+
+# How long the end of a program is put off by asking whether its job still runs.
+LAST_QUESTION_MS = 1_000.0
 
 # How many batches of a CollectSink come with one answer.
 COLLECTED_BATCHES = 64
@@ -120,6 +124,12 @@ class ClusterJobClient(JobClient):
         self._silent_since: float | None = None
         """Since when the Dispatcher has not answered, over all calls (of time.monotonic)."""
         self._is_closed = False
+        if owns_cluster:
+            OPEN_JOBS.add(self)
+
+    @property
+    def name(self) -> str:
+        return self._job.name
 
     @property
     def job_id(self) -> JobId:
@@ -303,12 +313,22 @@ class ClusterJobClient(JobClient):
             was_closed, self._is_closed = self._is_closed, True
         if was_closed or not self._owns_cluster:
             return
+        OPEN_JOBS.remove(self)
         try:
             if self._on_close is not None:
                 self._on_close()
             self._shut_down()
         finally:
             self._host.shutdown()
+
+    def is_forgotten(self) -> bool:
+        if self._ended is not None or self._open_collects:
+            return False
+        try:
+            job: JobOverview = self._ask(dispatcher_of(self._cluster_id), GetJobOverview(self.job_id), LAST_QUESTION_MS)
+        except Exception:  # nobody can be told more at the end of a process
+            return False
+        return not job.status.is_terminal and job.status is not JobStatus.CANCELLING
 
     # -- inside --------------------------------------------------------------------------------------------------
 

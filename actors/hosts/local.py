@@ -27,6 +27,7 @@ from actors.protocol.ports import (
     ObjectStore,
 )
 from actors.tasks.memory import keep_freed_memory
+from flinkray.errors import message_of
 
 log = logging.getLogger(__name__)
 
@@ -171,7 +172,7 @@ class LocalHost(Host):
             self._end(address, cause=f"ended by {asker.address}, as it hangs", may_restart=True)
 
     def fatal(self, runtime: EndpointRuntime, error: BaseException) -> None:
-        self._end(runtime.address, only=runtime, cause=f"{type(error).__name__}: {error}", may_restart=True)
+        self._end(runtime.address, only=runtime, cause=f"{type(error).__name__}: {message_of(error)}", may_restart=True)
 
     # -- inside --------------------------------------------------------------------------------------------------
 

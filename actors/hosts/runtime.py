@@ -5,6 +5,7 @@ Such hosts differ only in how an endpoint reaches others, which each provides as
 
 from __future__ import annotations
 
+import contextlib
 import heapq
 import itertools
 import logging
@@ -347,7 +348,8 @@ class EndpointRuntime:
         self._start_thread(self._loops, name, lambda: self._run_loop(loop, step))
 
     def fatal(self, error: BaseException) -> None:
-        log.critical("%s cannot go on", self.address, exc_info=error)
+        with contextlib.suppress(Exception):  # of a program's own logging
+            log.critical("%s cannot go on", self.address, exc_info=error)
         self._transport.fatal(self.address, error)
 
     # -- threads -------------------------------------------------------------------------------------------------

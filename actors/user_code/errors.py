@@ -18,7 +18,7 @@ import graphs
 from actors.operators.contract.cancellation import TaskCanceled
 from actors.operators.contract.operator import OperatorContext
 from flinkray.batches.row_codec import short_repr
-from flinkray.errors import FlinkrayError, UserFunctionError, cut, name_operator
+from flinkray.errors import FlinkrayError, UserFunctionError, cut, make_printable, message_of, name_operator
 
 _FRAMEWORK_DIRECTORIES = tuple(
     os.path.dirname(os.path.abspath(package.__file__)) + os.sep
@@ -37,16 +37,9 @@ def user_function_error(operator: str, subtask: str, value: Any, error: BaseExce
         operator,
         subtask,
         "" if value is NO_VALUE else short_repr(value),
-        cut(f"{type(error).__name__}: {_message(error)}"),
+        cut(f"{type(error).__name__}: {message_of(error)}"),
         cut(user_traceback(error)),
     )
-
-
-def _message(error: BaseException) -> str:
-    try:
-        return str(error)
-    except Exception as second:
-        return f"(its message cannot be shown: __str__ raised {type(second).__name__})"
 
 
 class _NoValue:
@@ -60,6 +53,7 @@ NO_VALUE = _NoValue()
 
 def user_traceback(error: BaseException) -> str:
     """The traceback without the frames of flinkray itself; the whole one where it has no others."""
+    make_printable(error)
     report = traceback.TracebackException.from_exception(error, capture_locals=False)
     part: traceback.TracebackException | None = report
     while part is not None:

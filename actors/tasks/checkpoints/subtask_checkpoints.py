@@ -18,7 +18,7 @@ from actors.protocol.task_messages import AcknowledgeCheckpoint, DeclineCheckpoi
 from actors.state.snapshots.snapshot import OperatorSnapshot, PendingPart
 from actors.tasks.chain.task_services import SnapshotWriter, TaskServices
 from actors.tasks.checkpoints.in_flight import InFlightPart
-from flinkray.errors import ErrorInfo
+from flinkray.errors import ErrorInfo, make_printable, message_of
 from flinkray.types.records import OperatorId
 
 log = logging.getLogger(__name__)
@@ -185,8 +185,10 @@ class SubtaskCheckpoints:
         with self._lock:
             is_wanted = self._pending.get(checkpoint_id) is pending and pending.stage is not _Stage.ABORTED
         if is_wanted and error is not None:
+            make_printable(error)
             log.warning("%s: checkpoint %d was not written", deployment.task_name, checkpoint_id, exc_info=error)
-            reason = f"task {deployment.task_name!r} could not write its state: {type(error).__name__}: {error}"
+            said = f"{type(error).__name__}: {message_of(error)}"
+            reason = f"task {deployment.task_name!r} could not write its state: {said}"
             info = ErrorInfo.of(error)
             self._services.answer_checkpoint(
                 DeclineCheckpoint(deployment.job_id, deployment.attempt_id, checkpoint_id, reason, info)

@@ -9,7 +9,7 @@ from typing import Any
 from flinkray.batches.batch import Batch
 from flinkray.batches.row_codec import decode, short_repr
 from flinkray.connectors.sink import Sink, SinkWriter, SinkWriterContext
-from flinkray.errors import FlinkrayError, InvalidProgramError, UserFunctionError
+from flinkray.errors import FlinkrayError, InvalidProgramError, UserFunctionError, make_printable, message_of
 from flinkray.functions.interfaces import SinkFunction, as_callable
 
 
@@ -49,12 +49,13 @@ class _FunctionWriter(SinkWriter):
         """The operator closes the function."""
 
     def _error(self, value: Any, error: Exception) -> UserFunctionError:
+        make_printable(error)
         # The first frame is this module's; the user's begin after it.
         frames = error.__traceback__.tb_next if error.__traceback__ else None
         return UserFunctionError(
             self._context.operator_name,
             f"{self._context.subtask_index + 1} of {self._context.parallelism}",
             short_repr(value),
-            f"{type(error).__name__}: {error}",
+            f"{type(error).__name__}: {message_of(error)}",
             "".join(traceback.format_exception(type(error), error, frames)).rstrip(),
         )

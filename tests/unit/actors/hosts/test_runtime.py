@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -308,3 +309,25 @@ def test_who_has_ended_is_not_kept_by_those_that_it_watched(host: LocalHost) -> 
         assert len(host._endpoints[Address("watched")].watchers) == 1
         host.kill(watcher)
     assert not host._endpoints[Address("watched")].watchers
+
+
+def test_an_endpoint_that_cannot_go_on_ends_whatever_the_log_does_with_its_error(host: LocalHost) -> None:
+    class Refusing(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            raise RuntimeError("no more room")
+
+    class Mute(Exception):
+        def __str__(self) -> str:
+            raise RuntimeError("no text")
+
+    def fail(_: Scripted) -> None:
+        raise Mute
+
+    refusing = Refusing()
+    runtime.log.addHandler(refusing)
+    try:
+        host.spawn(scripted("a"))
+        host.tell(Address("a"), fail)
+        eventually(host.addresses, lambda living: not living, DEADLINE_S)
+    finally:
+        runtime.log.removeHandler(refusing)

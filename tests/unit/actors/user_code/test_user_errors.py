@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 import threading
+import traceback
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -91,3 +93,32 @@ def test_an_exception_with_much_in_it_travels_as_its_text() -> None:
     info = ErrorInfo.of(ValueError("too much", "x" * (2 << 20)))
     assert info.pickled is None
     assert len(str(info.exception())) < 3 * LONGEST_TEXT
+
+
+class Forwarding(Exception):
+    """Hands names on to what is not there, and so fails otherwise than Python expects where it looks for notes."""
+
+    def __getattr__(self, name: str) -> object:
+        return self.__dict__["answer"][name]
+
+
+class Mute(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+
+class EndingWhoReads(Exception):
+    def __reduce__(self) -> tuple[object, ...]:
+        return sys.exit, (4,)
+
+
+@pytest.mark.parametrize("kind", [Forwarding, Mute, EndingWhoReads])
+def test_an_exception_that_does_not_let_itself_be_looked_at_is_told_all_the_same(kind: type[Exception]) -> None:
+    error = outcome(raising(kind("bad row")))
+    assert isinstance(error, UserFunctionError)
+    assert f"operator 'a' (subtask 1 of 1): {kind.__name__}: " in str(error)
+    group = ExceptionGroup("several", [kind("bad row")])
+    for info in (ErrorInfo.of(kind("bad row")), ErrorInfo.of(error), ErrorInfo.of(group)):
+        assert isinstance(info.exception(), Exception)
+        assert kind.__name__ in str(info)
+    assert kind.__name__ in "".join(traceback.format_exception(error)), "loggers print what it was raised from"
