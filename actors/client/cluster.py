@@ -117,13 +117,18 @@ def ask_dispatcher(
         EndpointSilentError: the Dispatcher did not answer.
         DispatcherNotReadyError: it did, and is not ready; the message says why.
     """
-    wait, what = pause or _wait, f"the Dispatcher of cluster {cluster_id!r}"
+    wait = pause or _wait
     for _ in range(round(MAX_PAUSES * timeout_ms / ASK_TIMEOUT_MS)):
         try:
-            return ask(host, dispatcher_of(cluster_id), request, timeout_ms, what)
+            return ask_once(host, cluster_id, request, timeout_ms)
         except DispatcherNotReadyError:
             wait()
-    return ask(host, dispatcher_of(cluster_id), request, timeout_ms, what)
+    return ask_once(host, cluster_id, request, timeout_ms)
+
+
+def ask_once(host: Host, cluster_id: str, request: Any, timeout_ms: float = ASK_TIMEOUT_MS) -> Any:
+    """The Dispatcher's answer; raises as `ask_dispatcher`, also while it comes to itself."""
+    return ask(host, dispatcher_of(cluster_id), request, timeout_ms, f"the Dispatcher of cluster {cluster_id!r}")
 
 
 def ask(host: Host, address: Address, request: Any, timeout_ms: float, what: str) -> Any:

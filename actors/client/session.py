@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import time
 from collections.abc import Callable, Sequence
@@ -12,6 +13,7 @@ from actors.client.cluster import (
     QUESTION_TIMEOUT_MS,
     ask,
     ask_dispatcher,
+    ask_once,
     is_job_cluster,
     resource_manager_of,
     start_cluster,
@@ -21,7 +23,7 @@ from actors.client.pauses import Pause
 from actors.client.rest import start_rest
 from actors.client.sql.jobs import KnownJob
 from actors.protocol.client_requests import GetClusterOverview, JobOverview, ListJobs, ShutDownCluster
-from actors.protocol.dispatcher_errors import EndpointSilentError
+from actors.protocol.dispatcher_errors import DispatcherNotReadyError, EndpointSilentError
 from actors.protocol.job_reports import GetJobSummary, JobSummary
 from actors.protocol.ports import EndpointGone, Host
 from actors.protocol.resources import ClusterOverview, SlotWait
@@ -29,6 +31,11 @@ from flinkray.config.configuration import Configuration
 from flinkray.errors import ConfigurationError, FlinkrayError
 from flinkray.execution import JobClient
 from flinkray.types.records import JobId
+
+log = logging.getLogger(__name__)
+
+# For how long a new session may fail to read or write its directory before it is given up.
+STORE_TIMEOUT_S = 10.0
 
 N = TypeVar("N", bound=str)
 T = TypeVar("T")
@@ -66,6 +73,8 @@ def start_session(name: str, configuration: Configuration) -> str:
     """
     if not _NAME.fullmatch(name):
         raise ConfigurationError(f"{name!r} cannot name a session: letters, digits, '.', '_' and '-' can")
+    if is_job_cluster(name):
+        raise ConfigurationError(f"{name!r} cannot name a session: clusters that are started for one job are called so")
     host = connect_to_session(name)
     if name in _cluster_ids():
         raise ConfigurationError(f"there is a session {name!r} already; `flinkray session stop {name}` ends it")
@@ -78,15 +87,38 @@ def start_session(name: str, configuration: Configuration) -> str:
             "end: `flinkray session list` shows it when it takes jobs; otherwise try again in some minutes"
         ) from error
     try:
-        ask_dispatcher(host, name, ListJobs())
+        _await_start(host, name)
         return start_rest(host, name, configuration, in_process=False).url
     except BaseException:
         host.shutdown()
         raise
 
 
+def _await_start(host: Host, name: str) -> None:
+    """Returns when the Dispatcher takes jobs.
+
+    Raises:
+        EndpointSilentError: it does not answer.
+        DispatcherNotReadyError: what it is to store jobs in cannot be used; the message says why.
+    """
+    pause = Pause()
+    deadline = time.monotonic() + STORE_TIMEOUT_S
+    while True:
+        try:
+            ask_once(host, name, ListJobs())
+        except DispatcherNotReadyError as error:
+            if not error.failure:
+                deadline = time.monotonic() + STORE_TIMEOUT_S
+            elif time.monotonic() >= deadline:
+                raise
+            pause.wait()
+        else:
+            return
+
+
 def stop_session(name: str) -> None:
-    """Cancels the session's jobs and ends its workers, then the session.
+    """Cancels the session's jobs and ends its workers, then the session; one whose Dispatcher does not answer, or
+    cannot read what it knew, is ended by force.
 
     Raises:
         ConfigurationError: there is no such session.
@@ -94,11 +126,22 @@ def stop_session(name: str) -> None:
     host = connect_to_session(name)
     pause = Pause()
     deadline = time.monotonic() + SHUTDOWN_TIMEOUT_S
-    try:
-        while not ask_dispatcher(host, name, ShutDownCluster(), pause.wait) and time.monotonic() < deadline:
-            pause.wait(deadline)
-    except EndpointGone as error:
-        raise no_such_session(name) from error
+    is_asked = is_down = False
+    while not is_down:
+        problem = f"it did not shut down within {SHUTDOWN_TIMEOUT_S:g} s"
+        try:
+            is_down = ask_once(host, name, ShutDownCluster(), SHUTDOWN_TIMEOUT_S * 1_000)
+            is_asked = True
+        except EndpointGone as error:
+            if not is_asked:
+                raise no_such_session(name) from error
+            break
+        except (EndpointSilentError, DispatcherNotReadyError) as error:
+            problem = str(error)
+        if not is_down and time.monotonic() >= deadline:
+            log.warning("session %r is ended by force: %s", name, problem)
+            break
+        pause.wait(deadline)
     host.shutdown()
 
 
@@ -173,7 +216,9 @@ def of_each(names: Sequence[N], question: Callable[[N], T]) -> dict[N, T | Flink
         except FlinkrayError as error:
             return error
 
-    with ThreadPoolExecutor(max(1, len(names))) as pool:
+    if len(names) < 2:  # Ray, which the first question may connect to, wants the main thread for that
+        return {name: answer(name) for name in names}
+    with ThreadPoolExecutor(len(names)) as pool:
         return dict(zip(names, pool.map(answer, names), strict=True))
 
 
@@ -188,6 +233,8 @@ def job_client(job: str, cluster: str | None = None) -> ClusterJobClient:
         ConfigurationError: there is no such cluster, or no such job, or more than one.
         EndpointSilentError: a cluster that may have it does not answer.
     """
+    if not job:  # as of a variable of a script that is not set; the ids of all jobs begin so
+        raise ConfigurationError("the id of the job is empty; `flinkray list` shows those that there are")
     answers = of_each(list_clusters(), session_jobs) if cluster is None else {cluster: session_jobs(cluster)}
     jobs = [(name, each) for name, answer in answers.items() if isinstance(answer, tuple) for each in answer]
     found = [(name, each) for name, each in jobs if each.job_id.startswith(job)]

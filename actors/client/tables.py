@@ -153,9 +153,15 @@ _FIRST_SHOWN, _LAST_SHOWN = (datetime(year, 1, 1, tzinfo=UTC).timestamp() for ye
 
 
 def _table(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
+    shown = [tuple(_in_one_line(cell) for cell in row) for row in rows]
+    widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
+    for row in shown:
         yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+
+
+def _in_one_line(name: str) -> str:
+    """A name as it is, but that what a terminal would obey is written as in Python: names are the programs' own."""
+    return name if name.isprintable() else "".join(each if each.isprintable() else repr(each)[1:-1] for each in name)
 
 
 def _one_line(text: str) -> str:

@@ -186,6 +186,15 @@ def test_list_shows_whole_ids(monkeypatch: pytest.MonkeyPatch) -> None:
     assert line.endswith("  word count")
 
 
+def test_a_name_in_a_list_is_one_line_and_nothing_that_a_terminal_obeys(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = ["two\nlines", "\x1b[31mred", "ünï 日本", "\udcff"]
+    jobs = [JobOverview(JobId(f"{i}" * 32), name, JobStatus.RUNNING, i, Address("c/m")) for i, name in enumerate(names)]
+    monkeypatch.setattr(session, "session_jobs", lambda _name: tuple(jobs))
+    monkeypatch.setattr(session, "slot_waits", lambda _jobs: {})
+    lines = CliRunner().invoke(main, ["list", "--cluster", "mine"]).output.splitlines()[1:]
+    assert [line.split("  ")[-1] for line in lines] == ["two\\nlines", "\\x1b[31mred", "ünï 日本", "\\udcff"]
+
+
 @pytest.fixture
 def one_is_silent(monkeypatch: pytest.MonkeyPatch) -> threading.Barrier:
     """Two clusters, of which one does not answer. They are asked at the same time, or neither would be answered."""
