@@ -25,24 +25,27 @@ class OpenJobs:
     """
 
     def __init__(self) -> None:
-        self._jobs: list[ForgettableJob] = []
+        self.jobs: list[ForgettableJob] = []
+        """Oldest first."""
 
     def add(self, job: ForgettableJob) -> None:
-        if not self._jobs:
+        if not self.jobs:
             atexit.unregister(self._at_exit)
             atexit.register(self._at_exit)  # anew, to be called before what has been registered meanwhile
-        self._jobs.append(job)
+        self.jobs.append(job)
 
     def remove(self, job: ForgettableJob) -> None:
-        if job in self._jobs:
-            self._jobs.remove(job)
+        if job in self.jobs:
+            self.jobs.remove(job)
 
     def message(self) -> str:
         """What is said at the end of the process; empty: nothing."""
-        names = [repr(job.name) for job in self._jobs if job.is_forgotten()]
+        names = [repr(job.name) for job in self.jobs if job.is_forgotten()]
         if not names:
             return ""
-        what = f"job {names[0]} still runs, and ends" if len(names) == 1 else f"jobs {', '.join(names)} still run, and end"
+        what = (
+            f"job {names[0]} still runs, and ends" if len(names) == 1 else f"jobs {', '.join(names)} still run, and end"
+        )
         return (
             f"flinkray: {what} with the program: wait for client.result(), or submit to Ray with "
             "execution.attached=false to leave it running"

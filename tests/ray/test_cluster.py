@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 import subprocess
@@ -14,6 +15,8 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from actors.client.forgotten import OPEN_JOBS
+from actors.client.job_client import ClusterJobClient
 from flinkray import (
     DataGenSource,
     DataStream,
@@ -114,6 +117,20 @@ def metrics_page() -> str:
     except OSError:
         return ""
     return page
+
+
+def test_a_job_whose_client_nobody_keeps_goes_on() -> None:
+    env = environment(target="ray")
+    endless(env)
+    env.execute_async("dropped")
+    gc.collect()
+    (client,) = OPEN_JOBS.jobs
+    assert isinstance(client, ClusterJobClient)
+    try:
+        running(client)
+    finally:
+        client.cancel()
+        client.close()
 
 
 def test_two_slot_sharing_groups_at_parallelism_two_take_four_slots() -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from typing import Any
 
 import pytest
 
 from actors.client import pauses
 from actors.client.cluster import submit
+from actors.client.forgotten import OpenJobs
 from actors.client.job_client import ClusterJobClient
 from actors.protocol.ports import Address, EndpointGone
 from flinkray.errors import FlinkrayError, JobCanceledError, JobExecutionError
@@ -176,4 +179,40 @@ def test_reading_the_rows_of_a_job_that_fails_raises_its_failure() -> None:
     client = client_of(world, collecting(2))
     with pytest.raises(JobExecutionError, match="bad row in Source"):
         list(client.collected("rows"))
+    client.close()
+
+
+def test_a_job_that_its_program_has_dropped_goes_on_and_is_named_at_the_end_of_the_program() -> None:
+    jobs, world = OpenJobs(), Asked(8)
+    world.behaviour = lambda _deployment: "run"
+    client = client_of(world, four_vertices())
+    dropped = weakref.ref(client)
+    jobs.add(client)
+    assert jobs.message().startswith("flinkray: job 'four' still runs, and ends with the program: wait for")
+    del client
+    gc.collect()
+    client = dropped()
+    assert client is not None, "on Ray, its cluster's masters end once nobody holds them"
+    client.close()
+    assert jobs.message() == ""
+    jobs.remove(client)
+    jobs.remove(client)
+    del client
+    gc.collect()
+    assert dropped() is None
+
+
+@pytest.mark.parametrize("how", ["cancelled", "read", "gone"])
+def test_of_jobs_that_are_not_forgotten_nothing_is_said(how: str) -> None:
+    jobs, world = OpenJobs(), Asked(9)
+    world.behaviour = lambda _deployment: "run"
+    client = client_of(world, four_vertices())
+    jobs.add(client)
+    if how == "cancelled":
+        client.cancel()
+    elif how == "read":
+        client._open_collects.add("rows")
+    else:
+        world.kill(world.alive("Dispatcher")[0])
+    assert jobs.message() == ""
     client.close()
