@@ -334,10 +334,10 @@ def traceback_of(error: BaseException) -> str:
 
 
 def make_printable(error: BaseException) -> None:
-    """Has the tracebacks of an exception, and of those behind it, be printed, also by loggers.
+    """Makes sure that the tracebacks of an exception, and of those behind it, can be printed, also by loggers.
 
-    Python looks for notes there, and fails itself where a class answers with anything but an AttributeError: such as one
-    that hands all names on to something that it has not got yet.
+    Python looks for notes there, and fails itself where a class answers with anything but an AttributeError: such as
+    one that hands all names on to something that it has not got yet.
     """
     seen: set[int] = set()
     left: list[BaseException | None] = [error]

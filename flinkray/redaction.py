@@ -10,7 +10,10 @@ from collections.abc import Mapping
 
 HIDDEN = "***"
 
-_SECRETS = r"passw(?:or)?d|secret|token|credential|authorization|(?:api|access|account|private|service|secret)[_.-]?key"
+_SECRETS = (
+    r"passw(?:or)?d|passphrase|secret|token|credential|authorization|basic[_.-]?auth|"
+    r"(?:api|access|account|private|service|secret)[_.-]?key"
+)
 _SECRET_NAME = re.compile(rf"{_SECRETS}|jaas|oauthbearer|(?<![^\W_])key(?![^\W_])", re.IGNORECASE)
 """In the names of settings, `key` as a word of its own counts too; in texts it mostly is the key of a row."""
 _SECRET_OPTION = re.compile(rf"{_SECRETS}|jaas|oauthbearer", re.IGNORECASE)
@@ -18,18 +21,21 @@ _USER = re.compile(r"://(?:[^\s/?#:@'\"]{0,200}:(?!\d+/)[^\s@'\"]{0,300}|[^\s/?#
 """Who a URI says to be, as in s3://KEY:SECRET@bucket. A secret may have slashes in it; a port is no secret. The lengths
 keep the search from starting over again and again in long texts."""
 _PAIR = re.compile(
-    rf"((?:(?:{_SECRETS})[\w.-]{{0,40}}|[?&](?:sig|signature|code|key))(?:=|:(?=[^\s/])|['\"]:\s?))"
+    rf"((?:(?:{_SECRETS})[\w.-]{{0,40}}|[?&](?:sig|signature|code|key))(?:['\"]?\s{{0,3}}=\s{{0,3}}|:(?=[^\s/])|['\"]:\s?))"
     r"('[^']*'|\"[^\"]*\"|[^\s,;&'\"()\[\]{}]+)",
     re.IGNORECASE,
 )
-"""Name and value: `secret_key=…` of a URI or a call, `password:…` of an option, and `'password': '…'` of a dict."""
+"""Name and value: `secret_key=…` of a URI or a call, `password:…` of an option, `'password': '…'` of a dict, and
+`'password' = '…'` of a statement."""
+_HEADER = re.compile(r"\b(bearer|basic) +[\w.~+/=-]{16,}", re.IGNORECASE)
+"""What a request says of who sends it."""
 
 
 def redacted(text: str) -> str:
     """The text without the secrets in it: those of URIs, and values that are given to a name such as `password`."""
     if "://" in text:
         text = _USER.sub(f"://{HIDDEN}@", text)
-    return _PAIR.sub(rf"\1{HIDDEN}", text)
+    return _HEADER.sub(rf"\1 {HIDDEN}", _PAIR.sub(rf"\1{HIDDEN}", text))
 
 
 def redacted_value(name: str, value: object) -> object:

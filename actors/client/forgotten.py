@@ -43,9 +43,8 @@ class OpenJobs:
         names = [repr(job.name) for job in self.jobs if job.is_forgotten()]
         if not names:
             return ""
-        what = (
-            f"job {names[0]} still runs, and ends" if len(names) == 1 else f"jobs {', '.join(names)} still run, and end"
-        )
+        one = f"job {names[0]} still runs, and ends"
+        what = one if len(names) == 1 else f"jobs {', '.join(names)} still run, and end"
         return (
             f"flinkray: {what} with the program: wait for client.result(), or submit to Ray with "
             "execution.attached=false to leave it running"

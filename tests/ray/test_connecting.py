@@ -77,6 +77,29 @@ def test_a_cluster_that_does_not_answer_is_named(tried: list[str], monkeypatch: 
     assert tried == ["far:6379"]
 
 
+@pytest.mark.parametrize(
+    "error",
+    [ValueError("Invalid address format: far"), RuntimeError("Version mismatch:\n    Ray: 2.9\n    Python: 3.9")],
+)
+@pytest.mark.usefixtures("tried")
+def test_a_cluster_that_ray_cannot_use_is_named_in_a_sentence(
+    error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import ray
+
+    from actors.hosts.ray.cluster import ensure_ray
+    from actors.hosts.ray.sessions import connect_to_running_ray
+
+    def refuse(**_: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(ray, "init", refuse)
+    monkeypatch.setenv("RAY_ADDRESS", "far")
+    for connect in (connect_to_running_ray, ensure_ray):
+        with pytest.raises(ConfigurationError, match=r"the Ray cluster far cannot be connected to: \w+ [^\n]+$"):
+            connect()
+
+
 @pytest.mark.parametrize("has_found_no_token", [True, False])
 @pytest.mark.parametrize(
     ("mode", "problem"),

@@ -8,7 +8,6 @@ import os
 from pathlib import Path
 
 import ray
-from ray.exceptions import RayError
 
 from actors.hosts.java import prepare_java
 from flinkray.errors import ConfigurationError, MissingDependencyError
@@ -53,7 +52,8 @@ def connect() -> None:
 
     Raises:
         ConnectionError: there is no such cluster.
-        ConfigurationError: it wants a token that this process does not show.
+        ConfigurationError: it wants a token that this process does not show, or cannot be used for another reason, such
+            as an address that is none, or a Ray or Python of another version.
     """
     address = os.environ.get("RAY_ADDRESS") or "auto"
     if address == "local":
@@ -61,10 +61,13 @@ def connect() -> None:
     _prepare_java()
     try:
         ray.init(address=address, namespace=NAMESPACE, logging_level=logging.WARNING)
-    except (ConnectionError, RayError) as error:
+    except ConnectionError as error:
         if not _is_about_token(error):
             raise
         raise ConfigurationError(_wrong_token(address)) from error
+    except Exception as error:  # Ray has many: of the address, of versions that differ, of what it finds there
+        reason = _wrong_token(address) if _is_about_token(error) else _unusable(address, error)
+        raise ConfigurationError(reason) from error
     log.info("connected to the Ray cluster %s", address)
 
 
@@ -73,13 +76,20 @@ def _is_about_token(error: BaseException) -> bool:
     return type(error).__name__ == "AuthenticationError" or "InvalidAuthToken" in f"{error} {error.__cause__}"
 
 
+def _unusable(address: str, error: Exception) -> str:
+    return f"the Ray cluster {_named(address)} cannot be connected to: {' '.join(str(error).split())}"
+
+
+def _named(address: str) -> str:
+    return "on this machine" if address == "auto" else address
+
+
 def _wrong_token(address: str) -> str:
     shows_one = os.environ.get("RAY_AUTH_MODE") == "token"
     problem = "this process shows none that it takes" if shows_one else "RAY_AUTH_MODE=token is not set here"
-    name = "on this machine" if address == "auto" else address
     return (
-        f"the Ray cluster {name} wants a token, and {problem}: set RAY_AUTH_MODE=token, and put the token that "
-        "`ray get-auth-token` prints there into ~/.ray/auth_token, into RAY_AUTH_TOKEN, or into the file that "
+        f"the Ray cluster {_named(address)} wants a token, and {problem}: set RAY_AUTH_MODE=token, and put the token "
+        "that `ray get-auth-token` prints there into ~/.ray/auth_token, into RAY_AUTH_TOKEN, or into the file that "
         "RAY_AUTH_TOKEN_PATH names"
     )
 

@@ -32,6 +32,12 @@ SECRET = "wJalr/XUt+nFEMI"
         (f"headers={{'Authorization': 'Bearer {SECRET}'}}", "headers={'Authorization': ***}"),
         (f"cannot take 'first:1,db.password:{SECRET},oops'", "cannot take 'first:1,db.password:***,oops'"),
         (f"-D my.aws.secret-access-key={SECRET}", "-D my.aws.secret-access-key=***"),
+        (f"WITH ('password' = '{SECRET}', 'n' = '1')", "WITH ('password' = ***, 'n' = '1')"),
+        (f"WITH ('s3.secret-key'='{SECRET}')", "WITH ('s3.secret-key'=***)"),
+        (f'    password = "{SECRET}"', "    password = ***"),
+        (f"ssl.key.passphrase={SECRET}", "ssl.key.passphrase=***"),
+        (f"basic-auth.user-info=me:{SECRET}", "basic-auth.user-info=***"),
+        (f"refused: Authorization: Bearer {SECRET}abc", "refused: Authorization: Bearer ***"),
     ],
 )
 def test_secrets_in_texts_are_hidden_and_the_rest_stays(text: str, shown: str) -> None:
@@ -48,6 +54,7 @@ def test_secrets_in_texts_are_hidden_and_the_rest_stays(text: str, shown: str) -
         "s3://bucket/x?region=eu&endpoint_override=host:9000",
         "the value was Row(key=7, name='tokens')",
         "unexpected token: '}' at line 3",
+        "basic arithmetic, and the bearer of it",
         "key 7: no such key",
         "state 'secret' was saved with value_type int64",
         "memory://name/check points",

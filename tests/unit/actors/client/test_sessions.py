@@ -91,9 +91,10 @@ def test_a_session_that_cannot_shut_down_is_ended_by_force(
     assert f"session 'c' is ended by force: {error}" in caplog.text
 
 
+@pytest.mark.usefixtures("world")
 @pytest.mark.parametrize("answers_before", [0, 1])
 def test_a_session_that_is_gone_is_no_session_but_one_that_goes_when_it_is_asked_to_is_stopped(
-    answers_before: int, world: World, monkeypatch: pytest.MonkeyPatch
+    answers_before: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     session.start_session(CLUSTER, Configuration())
     answers = [False] * answers_before
