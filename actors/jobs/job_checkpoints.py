@@ -25,12 +25,14 @@ from actors.checkpoints.coordination.commands import (
 )
 from actors.checkpoints.coordination.completed import CompletedCheckpoint
 from actors.checkpoints.coordination.coordinator import CheckpointCoordinator
+from actors.checkpoints.coordination.failures import FailureReason
 from actors.checkpoints.coordination.retained import CompletedCheckpoints, Deletions
 from actors.checkpoints.restore.assignment import Assignment, assign
 from actors.checkpoints.storage.directories import (
     CheckpointDirectories,
     delete_files,
     discard_directory,
+    make_directory,
     remove_leftovers,
 )
 from actors.coordinators.job_coordinators import JobCoordinators, States
@@ -305,7 +307,7 @@ class JobCheckpoints:
     def _run(self, command: CheckpointCommand) -> None:
         match command:
             case SnapshotCoordinators():
-                self._snapshot_coordinators(command.checkpoint_id)
+                self._begin(command)
             case SendTrigger() | SendComplete() | SendAborted():
                 self._services.tasks.tell(command.attempt_id, partial(_task_message, command))
             case CoordinatorsNotified():
@@ -319,6 +321,24 @@ class JobCheckpoints:
             case SavepointDone():
                 self._under_way.pop(command.request_id, None)
                 self._savepoints.append(SavepointResult(command.request_id, command.directory, command.error))
+
+    def _begin(self, command: SnapshotCoordinators) -> None:
+        checkpoint_id, directory = command.checkpoint_id, command.directory
+
+        def made(_result: Any, error: BaseException | None) -> None:
+            if checkpoint_id not in self._coordinator.pending_ids:
+                # It was given up meanwhile, and its directory perhaps removed before it was made.
+                self._services.main_thread.run_blocking(partial(discard_directory, directory), self._on_deleted)
+            elif error is None:
+                self._snapshot_coordinators(checkpoint_id)
+            else:
+                info, reason = ErrorInfo.of(error), FailureReason.NO_DIRECTORY
+                self._coordinator.coordinators_failed(checkpoint_id, info, self._now(), reason)
+
+        if directory:
+            self._services.main_thread.run_blocking(partial(make_directory, directory), made)
+        else:
+            self._snapshot_coordinators(checkpoint_id)
 
     def _snapshot_coordinators(self, checkpoint_id: int) -> None:
         def done(result: States | Exception) -> None:

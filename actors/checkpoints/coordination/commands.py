@@ -12,13 +12,16 @@ from graphs.execution_graph import AttemptId
 
 
 class SnapshotCoordinators(Struct, frozen=True):
-    """Snapshot every operator coordinator, and answer with `coordinators_snapshotted`, now or later.
+    """Make the directory, snapshot every operator coordinator, and answer with `coordinators_snapshotted`, now or
+    later; with `coordinators_failed` where either fails.
 
     The snapshot of a coordinator covers what it has sent to its operators before; so it must send nothing between the
     snapshot and the triggers, which the answer leads to.
     """
 
     checkpoint_id: int
+    directory: str = ""
+    """Of a savepoint. As in Flink, one that cannot be made is refused before any task hears of it; "": none is made."""
 
 
 class SendTrigger(Struct, frozen=True):

@@ -217,11 +217,17 @@ class CheckpointCoordinator:
                 self._commands.append(SendTrigger(attempt, checkpoint_id, pending.triggered_ms, pending.options))
             self._go_on(now)
 
-    def coordinators_failed(self, checkpoint_id: int, error: ErrorInfo, now: int) -> None:
-        """The answer to SnapshotCoordinators if a coordinator raised an error."""
+    def coordinators_failed(
+        self,
+        checkpoint_id: int,
+        error: ErrorInfo,
+        now: int,
+        reason: FailureReason = FailureReason.COORDINATOR_ERROR,
+    ) -> None:
+        """The answer to SnapshotCoordinators if a coordinator raised an error, or there can be no directory."""
         pending = self._take_snapshotting(checkpoint_id)
         if pending is not None:
-            self._abort(pending, CheckpointFailure(FailureReason.COORDINATOR_ERROR, error=error), now)
+            self._abort(pending, CheckpointFailure(reason, error=error), now)
             self._go_on(now)
 
     def stored(self, checkpoint_id: int, error: ErrorInfo | None, now: int) -> None:
@@ -467,7 +473,7 @@ class CheckpointCoordinator:
         self._pending[checkpoint_id] = pending
         self._snapshotting = checkpoint_id
         self._tracker.triggered(pending.statistics(), pending.plan.to_acknowledge.values())
-        self._commands.append(SnapshotCoordinators(checkpoint_id))
+        self._commands.append(SnapshotCoordinators(checkpoint_id, "" if request is None else options.directory))
         return True
 
     def _take_snapshotting(self, checkpoint_id: int) -> PendingCheckpoint | None:
@@ -527,7 +533,8 @@ class CheckpointCoordinator:
         if pending.are_triggers_sent:
             self._commands.extend(SendAborted(each, checkpoint_id) for each in self._running(pending))
         self._commands.append(CoordinatorsNotified(checkpoint_id, is_complete=False))
-        self._commands.append(DropState(checkpoint_id, pending.options.directory, pending.snapshots))
+        directory = "" if failure.reason is FailureReason.NO_DIRECTORY else pending.options.directory
+        self._commands.append(DropState(checkpoint_id, directory, pending.snapshots))
         if self._at_end and self._at_end <= pending.at_end:
             self._final_not_before = now + RETRY_MS
         is_too_much = self._failures.failed(checkpoint_id, pending.is_savepoint, failure)

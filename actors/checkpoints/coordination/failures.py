@@ -19,6 +19,7 @@ class FailureReason(enum.Enum):
     EXPIRED = ("it was not complete in time", True)
     TASK_ERROR = ("a task could not write its state", True)
     COORDINATOR_ERROR = ("an operator's coordinator could not give its state", True)
+    NO_DIRECTORY = ("its directory could not be made", True)
     NOT_STORED = ("its metadata could not be written", True)
     DECLINED = ("a task declined", False)
     TASK_LOST = ("a task failed or was cancelled", False)

@@ -74,6 +74,19 @@ class CheckpointDirectories:
         return join(absolute(target), f"savepoint-{self.job_id[:6]}-{self.random.getrandbits(48):012x}")
 
 
+def make_directory(directory: str) -> None:
+    """Makes the directory (URI) of a savepoint, and those that it is in.
+
+    Raises:
+        CheckpointError: names the directory, and why it cannot be made.
+    """
+    system, path = resolve_for_checkpoint(directory)
+    try:
+        system.create_dir(path, recursive=True)
+    except (OSError, pa.ArrowException) as error:
+        raise CheckpointError(f"cannot make {path}: {reason(error)}") from error
+
+
 def write_metadata(checkpoint: CompletedCheckpoint) -> None:
     """Makes the checkpoint complete: from here on a job can start from it. Does nothing for a checkpoint in memory.
 

@@ -438,6 +438,7 @@ def stopping(directory: Path, leadership: Any, **changes: Any) -> SteppedJobMast
     master.run_work()
     master.checkpoints.trigger_savepoint(TriggerSavepoint("r", str(directory / "savepoints"), StopMode.SUSPEND))
     master.checkpoints.go_on()
+    master.run_work()  # makes the directory
     master.advance(1)
     assert master.checkpoints.is_storing
     return master
@@ -506,6 +507,7 @@ def test_what_a_coordinator_sends_after_its_snapshot_goes_behind_the_barriers(tm
     job_master.coordinators._coordinators[OperatorId("echo")] = coordinator
     job_master.checkpoints.trigger_savepoint(TriggerSavepoint("one", str(tmp_path / "savepoints"), StopMode.GO_ON))
     job_master.checkpoints.go_on()
+    job_master.run_work()
     coordinator.handle_event(0, "behind")
     threads.settle()
     assert job_master.told == []
@@ -543,7 +545,25 @@ def test_a_savepoint_is_known_to_be_under_way_until_it_is_done(tmp_path: Path) -
     master.checkpoints.trigger_savepoint(TriggerSavepoint("mine", str(tmp_path / "saved"), StopMode.GO_ON))
     master.checkpoints.go_on()
     assert master.checkpoints.pending_savepoints == ("mine",)
+    master.run_work()
     master.advance(0)
     master.run_work()
     assert master.checkpoints.pending_savepoints == ()
     assert [each.request_id for each in master.checkpoints.savepoints] == ["mine"]
+
+
+@pytest.mark.parametrize("expires", [False, True])
+def test_a_savepoint_that_has_no_directory_leaves_its_job_alone_and_no_directory(tmp_path: Path, expires: bool) -> None:
+    master = SteppedJobMaster(tmp_path / "checkpoints", interval_ms=None, timeout_ms=100)
+    (tmp_path / "file").write_text("in the way")
+    target = tmp_path / ("late" if expires else "file")
+    master.checkpoints.trigger_savepoint(TriggerSavepoint("mine", str(target), StopMode.SUSPEND))
+    master.checkpoints.go_on()
+    if expires:  # as where the storage does not answer
+        master.advance(100)
+        master.work.reverse()  # what was made is removed before it is made
+    master.run_work()
+    (answer,) = master.checkpoints.savepoints
+    assert ("it was not complete in time" if expires else str(target)) in str(answer.error)
+    assert master.told == master.failed == []
+    assert sorted(path.name for path in tmp_path.rglob("savepoint-*")) == []

@@ -17,6 +17,7 @@ from actors.checkpoints.coordination.commands import (
 )
 from actors.checkpoints.coordination.completed import CompletedCheckpoint
 from actors.checkpoints.coordination.coordinator import RETRY_MS
+from actors.checkpoints.coordination.failures import FailureReason
 from actors.high_availability.pointers import StopSavepoint
 from actors.protocol.checkpoint_handles import PartKind
 from actors.protocol.elements import StopMode
@@ -483,6 +484,23 @@ def test_a_coordinator_that_cannot_snapshot_counts() -> None:
     assert "ValueError: bad enumerator" in failures(job)[0]
     assert job.commands(SendAborted) == [], "nobody has been triggered"
     assert job.commands(CoordinatorsNotified) == [CoordinatorsNotified(1, is_complete=False)]
+
+
+def test_a_savepoint_whose_directory_cannot_be_made_is_refused_before_any_task_hears_of_it() -> None:
+    job = Job(settings(interval_ms=None))
+    job.answers_snapshots = False
+    for checkpoint_id, stop in ((1, StopMode.GO_ON), (2, StopMode.SUSPEND)):
+        job.savepoint(stop=stop)
+        (begun,) = job.commands(SnapshotCoordinators)
+        assert begun == SnapshotCoordinators(checkpoint_id, f"savepoints/savepoint-{checkpoint_id}")
+        error = ErrorInfo.of(CheckpointError("read-only"))
+        job.coordinator.coordinators_failed(checkpoint_id, error, job.now, FailureReason.NO_DIRECTORY)
+        job.settle()
+        (answer,) = job.commands(SavepointDone)
+        assert answer.error is not None
+        assert "its directory could not be made: CheckpointError: read-only" in answer.error.message
+    assert failures(job) == job.commands(SendTrigger) == job.commands(SendAborted) == []
+    assert {drop.directory for drop in job.commands(DropState)} == {""}, "there is nothing to remove"
 
 
 def test_savepoints_count_only_where_a_task_cannot_write() -> None:
