@@ -233,6 +233,7 @@ def job_client(job: str, cluster: str | None = None) -> ClusterJobClient:
         ConfigurationError: there is no such cluster, or no such job, or more than one.
         EndpointSilentError: a cluster that may have it does not answer.
     """
+    job = job.strip().lower()
     if not job:  # as of a variable of a script that is not set; the ids of all jobs begin so
         raise ConfigurationError("the id of the job is empty; `flinkray list` shows those that there are")
     answers = of_each(list_clusters(), session_jobs) if cluster is None else {cluster: session_jobs(cluster)}

@@ -109,13 +109,16 @@ def test_a_session_that_is_gone_is_no_session_but_one_that_goes_when_it_is_asked
         session.stop_session(CLUSTER)
 
 
-def test_an_empty_id_is_that_of_no_job(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_empty_id_is_that_of_no_job_and_one_in_capitals_that_of_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     job = JobOverview(JobId("ab" * 16), "only", JobStatus.RUNNING, 0, Address("c/job-master"))
     monkeypatch.setattr(session, "list_clusters", lambda: [CLUSTER])
     monkeypatch.setattr(session, "session_jobs", lambda _name: (job,))
+    monkeypatch.setattr(session, "connect_to_session", lambda _name: World(1))
     for cluster in (None, CLUSTER):
-        with pytest.raises(ConfigurationError, match="the id of the job is empty"):
-            session.job_client("", cluster)
+        for empty in ("", " "):
+            with pytest.raises(ConfigurationError, match="the id of the job is empty"):
+                session.job_client(empty, cluster)
+        assert session.job_client(f" {job.job_id.upper()}\n", cluster).job_id == job.job_id, "as Flink takes it"
 
 
 def test_one_cluster_is_asked_on_the_thread_of_who_asks() -> None:
