@@ -204,10 +204,12 @@ def list_sessions(as_json: bool) -> None:
     states = sessions.of_each(sessions.list_sessions(), _state_of)
     if as_json:
         print_json({"sessions": [{"name": name, **_figures(state)} for name, state in states.items()]})
-        return
-    for name, state in states.items():
-        text = str(state) if isinstance(state, FlinkrayError) else f"{state[0]} running job(s); {state[1]}"
-        click.echo(f"{name}: {text}")
+    else:
+        for name, state in states.items():
+            text = str(state) if isinstance(state, FlinkrayError) else f"{state[0]} running job(s); {state[1]}"
+            click.echo(f"{name}: {text}")
+    if any(isinstance(state, FlinkrayError) for state in states.values()):
+        sys.exit(1)
 
 
 def _state_of(name: str) -> tuple[int, ClusterOverview]:

@@ -226,6 +226,7 @@ def test_list_shows_the_jobs_of_those_that_answer_and_who_does_not() -> None:
 @pytest.mark.usefixtures("one_is_silent")
 def test_session_list_does_not_wait_for_one_session_after_the_other() -> None:
     result = CliRunner().invoke(main, ["session", "list"])
+    assert result.exit_code == CliRunner().invoke(main, ["session", "list", "--json"]).exit_code == 1
     assert result.output.splitlines() == [
         "good: 1 running job(s); 1 TaskExecutor(s) with 4 slot(s), 3 of them free, and 0 CPU(s)",
         "silent: the Dispatcher of cluster 'silent' has not answered for 5 s",
