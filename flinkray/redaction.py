@@ -21,7 +21,8 @@ _USER = re.compile(r"://(?:[^\s/?#:@'\"]{0,200}:(?!\d+/)[^\s@'\"]{0,300}|[^\s/?#
 """Who a URI says to be, as in s3://KEY:SECRET@bucket. A secret may have slashes in it; a port is no secret. The lengths
 keep the search from starting over again and again in long texts."""
 _PAIR = re.compile(
-    rf"((?:(?:{_SECRETS})[\w.-]{{0,40}}|[?&](?:sig|signature|code|key))(?:['\"]?\s{{0,3}}=\s{{0,3}}|:(?=[^\s/])|['\"]:\s?))"
+    rf"((?:(?:{_SECRETS})[\w.-]{{0,40}}|[?&](?:sig|signature|code|key))"
+    r"(?:=|['\"]?\s{0,3}=\s{0,3}(?=['\"])|:(?=[^\s/])|['\"]:\s?))"
     r"('[^']*'|\"[^\"]*\"|[^\s,;&'\"()\[\]{}]+)",
     re.IGNORECASE,
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import os
 import sys
 from typing import Protocol
 
@@ -27,11 +28,13 @@ class OpenJobs:
     def __init__(self) -> None:
         self.jobs: list[ForgettableJob] = []
         """Oldest first."""
+        self._process = os.getpid()
 
     def add(self, job: ForgettableJob) -> None:
         if not self.jobs:
             atexit.unregister(self._at_exit)
             atexit.register(self._at_exit)  # anew, to be called before what has been registered meanwhile
+            self._process = os.getpid()
         self.jobs.append(job)
 
     def remove(self, job: ForgettableJob) -> None:
@@ -52,7 +55,8 @@ class OpenJobs:
 
     def _at_exit(self) -> None:
         has_failed = hasattr(sys, "last_value")  # the traceback says more
-        if not has_failed and (message := self.message()):
+        is_fork = os.getpid() != self._process  # whose jobs do not end with it
+        if not has_failed and not is_fork and (message := self.message()):
             print(message, file=sys.stderr)
 
 

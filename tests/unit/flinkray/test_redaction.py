@@ -55,6 +55,7 @@ def test_secrets_in_texts_are_hidden_and_the_rest_stays(text: str, shown: str) -
         "the value was Row(key=7, name='tokens')",
         "unexpected token: '}' at line 3",
         "basic arithmetic, and the bearer of it",
+        "where=[token = other.token]",
         "key 7: no such key",
         "state 'secret' was saved with value_type int64",
         "memory://name/check points",
