@@ -65,12 +65,13 @@ class RayExecutor:
         cluster_id = job_cluster_id(job_graph.job_id)
         is_attached = pipeline.configuration.get(ATTACHED)
 
-        from actors.hosts.ray.cluster import is_own_cluster
+        from actors.hosts.ray.cluster import is_own_cluster, require_driver
         from actors.hosts.ray.host import RayHost
         from actors.hosts.ray.resources import cluster_resources, free_cpus_by_node, tell_growth
 
         slots = _slots_of(job_graph)
         host = RayHost(cluster_id, is_detached=not is_attached, cpus=sum(slot.profile.cpus for slot in slots))
+        require_driver()
         if is_own_cluster() and not is_attached:
             log.warning("job %r ends with this process, as the Ray cluster does that was started here", pipeline.name)
         resources = cluster_resources(slots, free_cpus_by_node())

@@ -100,6 +100,15 @@ def test_a_cluster_that_ray_cannot_use_is_named_in_a_sentence(
             connect()
 
 
+def test_through_ray_client_a_job_gets_no_cluster_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    from actors.hosts.ray.cluster import ray_client, require_driver
+
+    require_driver()
+    monkeypatch.setattr(ray_client, "is_connected", lambda: True)
+    with pytest.raises(ConfigurationError, match=r"cannot be started through Ray Client .* submit it to a session"):
+        require_driver()
+
+
 @pytest.mark.parametrize("has_found_no_token", [True, False])
 @pytest.mark.parametrize(
     ("mode", "problem"),

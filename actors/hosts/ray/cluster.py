@@ -8,6 +8,7 @@ import os
 from pathlib import Path
 
 import ray
+from ray.util.client import ray as ray_client
 
 from actors.hosts.java import prepare_java
 from flinkray.errors import ConfigurationError, MissingDependencyError
@@ -127,6 +128,21 @@ def dashboard_hint() -> str:
     if os.environ.get("RAY_AUTH_MODE") == "token" or Path(token).exists():
         text += f" (if it asks for a token: `ray get-auth-token` prints it, or see {token})"
     return text
+
+
+def require_driver() -> None:
+    """Checks that this process is a driver of Ray itself.
+
+    Raises:
+        ConfigurationError: it is connected through Ray Client, which does not say what a cluster of a job's own needs.
+    """
+    if not ray_client.is_connected():  # type: ignore[no-untyped-call]
+        return
+    raise ConfigurationError(
+        "a cluster of the job's own (execution.target: ray) cannot be started through Ray Client (ray://…): run the "
+        "program with `ray job submit`, or on a node of the Ray cluster with RAY_ADDRESS=auto, or submit it to a "
+        "session (execution.target: ray-session)"
+    )
 
 
 def is_own_cluster() -> bool:
