@@ -233,7 +233,7 @@ class ExecutionResult(Struct, frozen=True, kw_only=True, rename="kebab"):
     job_execution_result: JobResult | UnsetType = UNSET
 
 
-class Parallelism(Struct, frozen=True, kw_only=True, rename="camel"):
+class Parallelism(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
     """The bounds of a vertex's parallelism. A job goes on as it is until it can have as many subtasks as the upper one
     says, so that the lower one needs to be no higher; of a job that runs both are what it has."""
 
@@ -241,7 +241,7 @@ class Parallelism(Struct, frozen=True, kw_only=True, rename="camel"):
     upper_bound: int
 
 
-class VertexRequirements(Struct, frozen=True, kw_only=True):
+class VertexRequirements(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a vertex needs."""
 
     parallelism: Parallelism

@@ -71,8 +71,7 @@ from graphs.states import ExecutionState
 # The pause between two attempts at a checkpoint for which somebody waits, or the end of the job does.
 RETRY_MS = 500
 
-# How many completed checkpoints are remembered: an acknowledgement that comes a second time must not look like one of a
-# checkpoint that was aborted.
+# Of so many completed checkpoints a second acknowledgement is told from one of a checkpoint that was aborted.
 _REMEMBERED = 1_000
 
 

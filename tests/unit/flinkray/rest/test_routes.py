@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from typing import get_args
 
 import msgspec
 import pytest
@@ -45,7 +46,9 @@ def test_another_method_is_told_which_there_are() -> None:
 
 
 def test_a_request_with_a_field_that_it_does_not_have_is_refused_and_not_carried_out_without_it() -> None:
-    for body in {route.body for route in ROUTES if route.body is not None}:
+    # Of a body that has a key for each vertex, what is behind a key.
+    bodies = {get_args(route.body)[1] if get_args(route.body) else route.body for route in ROUTES}
+    for body in bodies - {None}:
         with pytest.raises(msgspec.ValidationError, match="unknown field"):
             msgspec.json.decode(b'{"target_directory": "/x"}', type=body)
 
