@@ -411,7 +411,7 @@ def test_splits_that_were_assigned_after_the_older_checkpoint_are_given_again(
     "option", ["execution.checkpointing.dir", "execution.checkpointing.savepoint-dir", "high-availability.storageDir"]
 )
 def test_a_place_that_no_filesystem_knows_is_refused_before_the_job_starts(option: str) -> None:
-    for place in ("s4://bucket/x", "file:///not escaped"):
+    for place in ("s4://bucket/x", "hdfs//:x://y"):
         env = environment({option: place})
         with pytest.raises(InvalidProgramError, match=rf"option {option}: no filesystem for '{place}'"):
             env.from_collection([1]).to_arrow()

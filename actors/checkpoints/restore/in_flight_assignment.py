@@ -105,6 +105,8 @@ def _rows_by_gate(
                 raise _changed(checkpoint, matched)
             consumers = _parallelism(vertices[edge.target])
             consumer = _first_consumer(edge, subtask, _parallelism(matched), consumers) + subpartition
+            if consumer >= consumers:  # the exchange is of another kind now
+                raise _changed(checkpoint, matched)
             rows[edge.target, edge.gate_index].append(_OvertakenRows(part, consumer))
     return rows
 
@@ -122,7 +124,7 @@ def _edge_of_result(
     vertices: Mapping[JobVertexId, MatchedVertex], producer: MatchedVertex, state: OperatorState, result_index: int
 ) -> JobEdge | None:
     """What now brings rows of a former result: into the same input of the same operator, and from the same task if that
-    still feeds it."""
+    still feeds it; of several such results of a task, as where a stream is united with itself, the one of that rank."""
     if not state.results:  # an earlier version wrote none
         results = producer.vertex.results
         edges = results[result_index].consumer_edges if result_index < len(results) else ()
@@ -134,7 +136,10 @@ def _edge_of_result(
         for edge in consumer.vertex.job_vertex.inputs
         if edge.input_index == input_index and _former_head(consumer) == reader
     ]
-    return min(edges, key=lambda edge: edge.source_vertex != producer.vertex.id, default=None)
+    places = {result.id: place for place, result in enumerate(producer.vertex.results)}
+    own = sorted((edge for edge in edges if edge.source in places), key=lambda edge: places[edge.source])
+    rank = state.results[:result_index].count((reader, input_index))
+    return own[min(rank, len(own) - 1)] if own else next(iter(edges), None)
 
 
 def _former_head(matched: MatchedVertex) -> OperatorId | None:

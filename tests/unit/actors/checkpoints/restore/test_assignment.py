@@ -407,6 +407,38 @@ def test_rows_in_flight_stay_rows_of_their_input_where_streams_are_united_before
     ]
 
 
+def with_itself(*partitioners: Partitioner) -> ExecutionGraph:
+    """Rows of two subtasks, by exchanges of these kinds, into one input of two others."""
+    program = Program({"parallelism.default": 2, "pipeline.operator-chaining.enabled": False})
+    numbers = program.source("numbers", uid="numbers")
+    united = program.union(*(program.partition(numbers, each) for each in partitioners))
+    program.sink(program.map(united, "map", uid="map"))
+    return program.execution_graph()
+
+
+@pytest.mark.parametrize("first", [ForwardPartitioner(), RescalePartitioner(), RebalancePartitioner()], ids=str)
+def test_rows_in_flight_of_a_stream_that_is_united_with_itself_stay_in_their_exchange(first: Partitioner) -> None:
+    graph = with_itself(first, RebalancePartitioner())
+    results = ((id_of(graph, "map"), 0),) * 2
+    parts = {
+        subtask: [in_flight(f"result 1/{to}", f"from {subtask} to {to}") for to in range(2)] for subtask in range(2)
+    }
+    states = {state.operator_id: state for state in states_of(graph, {"numbers": parts})}
+    numbers = id_of(graph, "numbers")
+    checkpoint = completed({**states, numbers: replace(states[numbers], results=results)}.values())
+    found = [
+        [(content(each.part), each.part.name) for each in own] for own in given(assign(checkpoint, graph), graph, "map")
+    ]
+    assert found == [[((f"from {subtask} to {to}",), "gate 1") for subtask in range(2)] for to in range(2)]
+
+
+def test_rows_in_flight_to_a_subtask_that_the_exchange_does_not_reach_are_refused() -> None:
+    rebalanced, forward = with_itself(RebalancePartitioner()), with_itself(ForwardPartitioner())
+    parts = {1: [in_flight("result 0/1", "to the second")]}
+    with pytest.raises(CheckpointError, match=r"rows in flight from or to 'numbers' on an exchange that this program"):
+        assign(completed(states_of(rebalanced, {"numbers": parts})), forward)
+
+
 # -- matching ----------------------------------------------------------------------------------------------------
 
 
