@@ -107,6 +107,8 @@ def window_aggregate(plan: Aggregate, lowering: Lowering) -> Transformation:
         if plan.grouping_sets:
             if is_proctime(plan.input.row_type.types[plan.window.time]):
                 raise Unexecutable(plan, "windows of processing time have no grouping sets")
+            if plan.window.kind == "SESSION" and any(len(each) < len(plan.keys) for each in plan.grouping_sets):
+                raise Unexecutable(plan, "sessions are those of the rows of all keys, which a grouping set has not")
             return lowering.of(_of_columns(plan, plan.window))
     zone = lowering.options.time_zone
     found = _of_group_window(plan, zone) or _of_table_function(plan, lowering) or _of_windowed_rows(plan)

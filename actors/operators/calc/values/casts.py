@@ -309,7 +309,8 @@ def _parts(
     """The elements of lists or maps as others, with what is NULL where these are: with TRY_ as a whole where one of its
     elements cannot be read, as in Flink."""
     made = [cast(each, ours, theirs, job.context, job.is_try) for each, ours, theirs in parts]
-    failed = _unread([(each, ours) for each, ours, _ in parts], made) if job.is_try else None
+    keys = len(parts) - 1  # of a map the first part, which cannot be NULL
+    failed = _unread([(each, ours) for each, ours, _ in parts], made, keys) if job.is_try else None
     if failed is None:
         return lengths, made, values
     rows, is_null = rows_of(lengths), np.array(values.is_null())
@@ -318,12 +319,15 @@ def _parts(
     return np.where(is_null, 0, lengths), [each.filter(kept) for each in made], from_numpy(is_null, is_null=is_null)
 
 
-def _unread(parts: Sequence[tuple[pa.Array, LogicalType]], made: Sequence[pa.Array]) -> npt.NDArray[np.bool_] | None:
-    """Which values have a part that is a text, or has one, and could not be read; None: none has."""
+def _unread(
+    parts: Sequence[tuple[pa.Array, LogicalType]], made: Sequence[pa.Array], keys: int = 0
+) -> npt.NDArray[np.bool_] | None:
+    """Which values have a part that is a text, or has one, or is one of the first so many, and could not be read; None:
+    none has."""
     lost = [
         np.array(pc.and_(values.is_valid(), result.is_null()))
-        for (values, source), result in zip(parts, made, strict=True)
-        if source.root in TEXTS or source.root in _NESTED
+        for place, ((values, source), result) in enumerate(zip(parts, made, strict=True))
+        if place < keys or source.root in TEXTS or source.root in _NESTED
     ]
     failed = np.logical_or.reduce(lost) if lost else None
     return failed if failed is not None and failed.any() else None

@@ -190,6 +190,10 @@ def test_windows_give_inserts_alone_but_for_ranks_of_changes(sql: str) -> None:
             "GROUP BY: windows of processing time have no grouping sets",
         ),
         (
+            "SELECT k, COUNT(*) FROM t GROUP BY SESSION(ts, INTERVAL '5' SECOND), ROLLUP (k)",
+            "GROUP BY: sessions are those of the rows of all keys, which a grouping set has not",
+        ),
+        (
             f"SELECT SUM(DISTINCT v) FROM {BY_CLOCK} GROUP BY {BOTH}",
             "GROUP BY: in windows of processing time",
         ),

@@ -191,6 +191,7 @@ RULES: dict[str, list[tuple[str, str | None]]] = {
         ("TRY_CAST(ROW('1', 'x') AS ROW<a INT, b INT>)", None),
         ("TRY_CAST(MAP['a', 'x'] AS MAP<STRING, INT>)", None),
         ("TRY_CAST(MAP['x', 1] AS MAP<INT, INT>)", None),
+        ("TRY_CAST(MAP[123.45, 1] AS MAP<DECIMAL(3, 1), INT>)", None),
         ("TRY_CAST(ARRAY[ARRAY['x'], ARRAY['1']] AS ARRAY<ARRAY<INT>>)", None),
         ("TRY_CAST(ARRAY['999', '1'] AS ARRAY<DECIMAL(2, 0)>)", None),
         ("TRY_CAST(ARRAY[123.45] AS ARRAY<DECIMAL(3, 1)>)", "[NULL]"),
