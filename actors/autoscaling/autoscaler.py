@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from actors.autoscaling.evaluation import Demand, ScalableVertex, evaluate
 from actors.autoscaling.load import LoadWindow, Samples
@@ -26,6 +27,34 @@ class Change(Struct, frozen=True):
         )
 
 
+# A rescale that is refused is asked for again after the first pause, which doubles with each time up to the longest.
+FIRST_PAUSE_MS = 60_000
+LONGEST_PAUSE_MS = 3_600_000
+
+# More subtasks that have not brought this part of what they should have are not followed by more still, as where all
+# rows have one key (Flink: job.autoscaler.scaling.effectiveness.threshold).
+LEAST_EFFECT = 0.1
+
+
+class _Growth(Struct, frozen=True):
+    """That a group has got more subtasks, and what it could take before."""
+
+    before: int
+    after: int
+    capacity: float
+
+    def has_helped(self, capacity: float) -> bool:
+        hoped = self.after / self.before - 1
+        return capacity >= self.capacity * (1 + LEAST_EFFECT * hoped)
+
+
+class _Fewer(Struct):
+    """That a group needs fewer subtasks than it has: since when, and how many were enough at which time."""
+
+    since: int
+    enough: deque[tuple[int, int]] = field(default_factory=deque)
+
+
 class Autoscaler:
     """Decides for one job. Not thread-safe; times are epoch milliseconds."""
 
@@ -33,14 +62,33 @@ class Autoscaler:
         self._settings = settings
         self._window = LoadWindow(settings.window_ms)
         self._quiet_until = 0
-        self._fewer: dict[JobVertexId, list[tuple[int, int]]] = {}
-        """First vertex of a group -> (time, how many subtasks are enough), since it has needed fewer than it has."""
+        self._fewer: dict[JobVertexId, _Fewer] = {}
+        """By the first vertex of a group."""
+        self._grown: dict[JobVertexId, _Growth] = {}
+        """By the first vertex of a group: the last time that it got more subtasks."""
+        self._pause_ms = 0
+        self._no_more_until = 0
 
     def reset(self, now: int) -> None:
         """The job starts, restarts or is rescaled: what is known of its load does not hold any more."""
         self._window.clear()
         self._fewer.clear()
         self._quiet_until = now + self._settings.stabilization_ms
+
+    def changed(self, changes: Iterable[Change]) -> None:
+        """The job has got what was decided."""
+        self._pause_ms = 0
+        for change in changes:
+            if change.parallelism > change.vertex.parallelism:
+                growth = _Growth(change.vertex.parallelism, change.parallelism, change.demand.capacity)
+                self._grown[change.vertex.id] = growth
+            else:
+                self._grown.pop(change.vertex.id, None)
+
+    def refused(self, now: int) -> None:
+        """The job goes on as it was: for a while it is not to have more."""
+        self._pause_ms = min(max(FIRST_PAUSE_MS, 2 * self._pause_ms), LONGEST_PAUSE_MS)
+        self._no_more_until = now + self._pause_ms
 
     def observe(self, samples: Samples, now: int) -> None:
         """To be called now and then while all tasks run."""
@@ -53,7 +101,7 @@ class Autoscaler:
         """The vertices that are to change now.
 
         Args:
-            vertices: all, producers before consumers.
+            vertices: all that run, producers before consumers.
             groups: those that may change; the vertices of each have equal parallelisms.
         """
         loads = self._window.loads() if self._window.is_full else {}
@@ -72,13 +120,23 @@ class Autoscaler:
     def _number(self, members: Sequence[ScalableVertex], demands: Mapping[JobVertexId, Demand], now: int) -> int:
         """How many subtasks the vertices of a group are to have now."""
         first, has = members[0].id, members[0].parallelism
-        wanted = max(demands[each.id].parallelism for each in members)
-        wanted = min(wanted, *(each.max_parallelism for each in members))
-        if wanted >= has:
-            self._fewer.pop(first, None)
-            return wanted
-        fewer = self._fewer.setdefault(first, [])
-        fewer.append((now, wanted))
-        if now - fewer[0][0] < self._settings.scale_down_interval_ms:
-            return has
-        return max(number for _, number in fewer)
+        wishes = [wish for each in members if (wish := demands[each.id].parallelism) is not None]
+        wanted = min(max(wishes, default=has), *(each.max_parallelism for each in members))
+        if wanted < has:
+            return self._after_a_while(first, has, wanted, now)
+        self._fewer.pop(first, None)
+        may_have_more = now >= self._no_more_until and all(
+            growth.has_helped(demands[each.id].capacity)
+            for each in members
+            if (growth := self._grown.get(each.id)) is not None and growth.after == has
+        )
+        return wanted if may_have_more else has
+
+    def _after_a_while(self, first: JobVertexId, has: int, wanted: int, now: int) -> int:
+        """As many as were needed at most meanwhile, once fewer were enough for long."""
+        interval_ms = self._settings.scale_down_interval_ms
+        fewer = self._fewer.setdefault(first, _Fewer(now))
+        fewer.enough.append((now, wanted))
+        while fewer.enough[0][0] < now - interval_ms:
+            fewer.enough.popleft()
+        return has if now - fewer.since < interval_ms else max(number for _, number in fewer.enough)

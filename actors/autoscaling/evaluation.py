@@ -35,8 +35,8 @@ class ScalableVertex(Struct, frozen=True):
 class Demand(Struct, frozen=True):
     """What a vertex needs."""
 
-    parallelism: int
-    """As it is where it has what it needs."""
+    parallelism: int | None
+    """As it is where it has what it needs; None: it gets no rows, so that nobody knows."""
     rate: float
     """Rows per second that will come."""
     capacity: float
@@ -103,10 +103,10 @@ def _growth(
 
 def _parallelism(
     vertex: ScalableVertex, load: VertexLoad, growth: _Growth, settings: AutoscalerSettings, has_backlog: bool
-) -> int:
+) -> int | None:
     now, capacity = vertex.parallelism, load.capacity
     if load.records_in <= 0:
-        return now
+        return None
     of_restart = settings.restart_ms / settings.catch_up_ms
 
     def needed(utilization: float, *, with_restart: bool) -> float:

@@ -20,7 +20,7 @@ class VertexSample(Struct, frozen=True):
     busy: float
     """The part of its time for which the busiest subtask was busy; from 0 to 1."""
     backpressured: float
-    """The part of its time for which the subtask was held up that was held up most; from 0 to 1."""
+    """The part of their time for which its subtasks were held up in the mean; from 0 to 1."""
     pending: int | None = None
     """Rows that wait for a source; None: it does not know, or the vertex is none."""
 

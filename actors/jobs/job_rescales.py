@@ -138,10 +138,13 @@ class JobRescales:
             self._step = _Step.SLOTS  # the job goes on first, in the slots that it had
         elif room.error is not None:
             self._end(now, room.error.exception())
-        elif not room.is_asked or room.missing:
+        elif not room.is_asked:
             self._step = _Step.SLOTS
-            if not room.is_asked:
-                self._scheduler.ask_for_room(self._rescaled(), now)
+            self._scheduler.ask_for_room(self._rescaled(), now)
+        elif room.missing:
+            if self._step is _Step.CHECKPOINT:  # one that was there is lost
+                room.wait_anew(now)
+            self._step = _Step.SLOTS
         elif self._step is _Step.SLOTS and self._do_all_run():
             self._step, self._checkpoint = _Step.CHECKPOINT, uuid.uuid4().hex
             self._checkpoints.trigger_periodic(self._checkpoint)

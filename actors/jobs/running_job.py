@@ -35,7 +35,6 @@ from actors.scheduling.commands import SchedulerCommand, SubtasksReset, SubtaskS
 from actors.scheduling.failover.failover_strategies import failover_strategy_of
 from actors.scheduling.failover.restart_strategies import strategy_of
 from actors.scheduling.scheduler import Scheduler
-from flinkray.config.configuration import Configuration
 from flinkray.config.options import SLOT_CPUS, SLOT_IDLE_TIMEOUT, SLOT_REQUEST_TIMEOUT
 from flinkray.errors import DamagedCheckpointError, ErrorInfo, FlinkrayError
 from flinkray.execution import JobProgress, JobStatus
@@ -110,19 +109,19 @@ class RunningJob:
         assignment = self._checkpoints.restore()
         states = {} if assignment is None else assignment.coordinators
         self._coordinators.start(states, self._checkpoints.restored_id)
-        self._looks = self._autoscale(job_graph.configuration)
+        self._looks = self._autoscale(job_graph)
         self._undrained = {each.collect_id for each in self._coordinators.collectors}
         """Collect ids whose rows the driver does not all have yet."""
         self._job_name = job_graph.name
         self._logged_failure: TaskFailure | None = None
         """The last failure that is in the log."""
 
-    def _autoscale(self, configuration: Configuration) -> Cancellable | None:
+    def _autoscale(self, job_graph: JobGraph) -> Cancellable | None:
         """Has the load looked at now and then, if the job is to follow it."""
-        interval_ms = JobAutoscaling.interval_ms(configuration)
+        interval_ms = JobAutoscaling.interval_ms(job_graph)
         if interval_ms is None:
             return None
-        autoscaling = JobAutoscaling(configuration, self.scheduler, self._metrics, self._rescales)
+        autoscaling = JobAutoscaling(job_graph.configuration, self.scheduler, self._metrics, self._rescales)
         return self._services.main_thread.run_every(interval_ms, lambda: autoscaling.look(self._now()))
 
     # -- the life of the job -------------------------------------------------------------------------------------

@@ -5,13 +5,15 @@ Its times are shorter by default: a rescale takes seconds here, and not minutes.
 
 from __future__ import annotations
 
-from flinkray.config.option import at_least, option
+from flinkray.config.option import Valid, at_least, option
 from flinkray.config.parsers import duration as _duration
 from flinkray.config.parsers import number as _float
 from flinkray.config.parsers import text as _str
 from flinkray.config.parsers import truth as _bool
 from flinkray.config.parsers import whole_number as _int
 from flinkray.types.records import Millis
+
+_PART = Valid(lambda value: 0 < value <= 1, "above 0 and at most 1")
 
 AUTOSCALER_ENABLED = option(
     "job.autoscaler.enabled",
@@ -46,21 +48,21 @@ TARGET_UTILIZATION = option(
     _float,
     0.7,
     "The part of its time that the busiest subtask of a vertex is to be busy for.",
-    valid=at_least(0.01),
+    valid=_PART,
 )
 MAX_UTILIZATION = option(
     "job.autoscaler.utilization.max",
     _float,
     1.0,
     "A vertex that would be busy for more of its time than this gets more subtasks.",
-    valid=at_least(0.01),
+    valid=_PART,
 )
 MIN_UTILIZATION = option(
     "job.autoscaler.utilization.min",
     _float,
     0.4,
     "A vertex that would be busy for less of its time than this gets fewer subtasks.",
-    valid=at_least(0.0),
+    valid=Valid(lambda value: 0 <= value <= 1, "from 0 to 1"),
 )
 CATCH_UP_DURATION = option(
     "job.autoscaler.catch-up.duration",
@@ -91,7 +93,7 @@ MAX_SCALE_DOWN_FACTOR = option(
     _float,
     0.6,
     "The largest part of its subtasks that a vertex loses at once.",
-    valid=at_least(0.0),
+    valid=Valid(lambda value: 0 <= value <= 1, "from 0 to 1"),
 )
 MAX_SCALE_UP_FACTOR = option(
     "job.autoscaler.scale-up.max-factor",

@@ -222,8 +222,10 @@ class FetchingReader(SourceReader, Generic[S]):
 
 
 def _sum_of_known(values: Iterable[int | None]) -> int | None:
-    known = [value for value in values if value is not None]
-    return sum(known) if known else None
+    """None where there are values, and none is known; nothing waits in a reader without splits."""
+    given = list(values)
+    known = [value for value in given if value is not None]
+    return sum(known) if known or not given else None
 
 
 class _FetcherThread(Generic[S]):

@@ -120,6 +120,7 @@ METRICS: tuple[ExportedMetric, ...] = (
         "that wait for a source, as far as it knows",
         flinks="pendingBytes",
     ),
+    ExportedMetric("operator_splits", "splits", OPERATOR_TAGS, "that a subtask of a source has"),
     ExportedMetric(
         "operator_emit_event_time_lag_ms",
         "ms",

@@ -4,8 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from typing import Any
 
-from flinkray.config.autoscaler_options import AUTOSCALER_ENABLED
+from flinkray.config.autoscaler_options import (
+    AUTOSCALER_ENABLED,
+    MAX_UTILIZATION,
+    MIN_UTILIZATION,
+    TARGET_UTILIZATION,
+    VERTEX_MAX_PARALLELISM,
+    VERTEX_MIN_PARALLELISM,
+)
+from flinkray.config.configuration import Configuration
+from flinkray.config.option import ConfigOption
 from flinkray.config.options import (
     CHECKPOINT_INTERVAL,
     CHECKPOINT_MODE,
@@ -132,6 +142,20 @@ def _check_autoscaler(graph: StreamGraph) -> None:
             f"{AUTOSCALER_ENABLED.key!r} rescales the job, which goes on from a checkpoint then, and this program "
             "takes none; call env.enable_checkpointing(10_000), in milliseconds"
         )
+    if configuration.get(AUTOSCALER_ENABLED):
+        _check_autoscaler_options(configuration)
+
+
+def _check_autoscaler_options(configuration: Configuration) -> None:
+    pairs: tuple[tuple[ConfigOption[Any], ConfigOption[Any]], ...] = (
+        (MIN_UTILIZATION, TARGET_UTILIZATION),
+        (TARGET_UTILIZATION, MAX_UTILIZATION),
+        (VERTEX_MIN_PARALLELISM, VERTEX_MAX_PARALLELISM),
+    )
+    for lower, higher in pairs:
+        low, high = configuration.get(lower), configuration.get(higher)
+        if low > high:
+            raise InvalidProgramError(f"{lower.key!r} is {low}, and above {higher.key!r}, {high}")
 
 
 def _check_guarantees(graph: StreamGraph) -> None:

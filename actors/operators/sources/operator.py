@@ -304,6 +304,7 @@ class SourceOperator(Operator):
         for name, read in {
             "pending_rows": reader.pending_rows,
             "pending_bytes": reader.pending_bytes,
+            "splits": lambda: len(self._splits),
             "emit_event_time_lag_ms": lambda: self._last_lag_ms,
             "source_idle_ms": lambda: clock.monotonic_ms() - (self._last_row_ms or opened_ms),
         }.items():

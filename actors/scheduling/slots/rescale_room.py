@@ -54,6 +54,10 @@ class RescaleRoom:
         """How many of the slots are not there yet."""
         return sum(not self._pool.is_served(request.label) for request in self._requests)
 
+    def wait_anew(self, now: int) -> None:
+        """A slot that was there is lost: the time for it begins."""
+        self._since = now
+
     def is_late(self, now: int) -> bool:
         return self.missing > 0 and now - self._since >= self._timeout_ms
 

@@ -163,7 +163,7 @@ def udtf(
     several = isinstance(result_types, list | tuple)
     rows = DataTypes.ROW(list(map(logical_type, result_types))) if several else logical_type(result_types)
     if isinstance(result_types, RowType):
-        rows = DataTypes.ROW(rows.types)
+        rows = DataTypes.ROW(result_types.types)
     elif not isinstance(rows, RowType):
         rows = DataTypes.ROW([rows])
     return _wrapper(f, name, rows, input_types, "table", GENERAL, deterministic)

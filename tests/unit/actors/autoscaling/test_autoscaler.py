@@ -30,7 +30,14 @@ class Run:
         self.parallelism = parallelism
         self.groups = [[A], [B]]
         self.now = 0
+        self.rate = 100.0
         self.autoscaler.reset(0)
+
+    def change(self, changed: dict[str, int]) -> None:
+        """The job has got what was decided for its first vertex."""
+        self.autoscaler.changed(self.changes)
+        self.parallelism = changed["first"]
+        self.autoscaler.reset(self.now)
 
     def look(self, busy: float, busy_b: float = 0.45) -> dict[str, int]:
         vertices = [
@@ -38,9 +45,11 @@ class Run:
             ScalableVertex(B, "second", self.parallelism, 128, (A,)),
         ]
         self.now += STEP_MS
-        self.autoscaler.observe({A: VertexSample(100, 100, busy, 0), B: VertexSample(100, 100, busy_b, 0)}, self.now)
-        changes = self.autoscaler.decide(vertices, self.groups, self.now)
-        return {change.vertex.name: change.parallelism for change in changes}
+        busy_parts = {A: busy, B: busy_b}
+        samples = {vertex: VertexSample(self.rate, self.rate, part, 0) for vertex, part in busy_parts.items()}
+        self.autoscaler.observe(samples, self.now)
+        self.changes = self.autoscaler.decide(vertices, self.groups, self.now)
+        return {change.vertex.name: change.parallelism for change in self.changes}
 
     def until_change(self, busy: float, busy_b: float = 0.45) -> tuple[int, dict[str, int]]:
         """When it changed, and what."""
@@ -96,6 +105,55 @@ def test_vertices_that_may_not_change_or_are_left_out_do_not() -> None:
     assert run.until_change(1.0)[1] == {}
     assert Run(excluded=frozenset({"first"})).until_change(1.0)[1] == {}
     assert Run(excluded=frozenset({"a"})).until_change(1.0)[1] == {}
+
+
+def test_a_vertex_without_rows_has_no_wish_beside_the_others_of_its_group() -> None:
+    vertices = [ScalableVertex(A, "first", 4, 128), ScalableVertex(B, "dead letters", 4, 128, (A,))]
+    run = Run(scale_down_interval_ms=0)
+    for now in range(0, 1_700, STEP_MS):
+        run.autoscaler.observe({A: VertexSample(100, 0, 0.1, 0), B: VertexSample(0, 0, 0.0, 0)}, now)
+    changes = run.autoscaler.decide(vertices, [[A, B]], 1_600)
+    assert [(each.vertex.id, each.parallelism) for each in changes] == [(A, 2), (B, 2)]
+    assert run.autoscaler.decide(vertices, [[B]], 1_600) == ()
+
+
+def test_more_subtasks_that_did_not_help_are_not_followed_by_more() -> None:
+    """All rows have one key: the subtask that has it stays busy, and takes no more of them."""
+    run = Run()
+    _, changed = run.until_change(1.0)
+    run.change(changed)
+    assert run.until_change(1.0)[1] == {}
+    helped = Run()
+    _, changed = helped.until_change(1.0)
+    helped.rate = 150
+    helped.change(changed)
+    assert helped.until_change(1.0)[1] == {"first": 16}
+
+
+def test_a_refused_rescale_is_asked_for_again_after_longer_and_longer_pauses() -> None:
+    run = Run()
+    for expected in (1_500, 61_500, 181_500):
+        while not run.look(1.0):
+            assert run.now < expected
+        assert run.now == expected
+        run.autoscaler.refused(run.now)
+
+
+def test_what_is_refused_keeps_no_other_vertex_from_getting_fewer() -> None:
+    run = Run()
+    for _ in range(60):
+        if "first" in run.look(1.0, 0.05):
+            run.autoscaler.refused(run.now)
+    assert run.look(1.0, 0.05) == {"second": 2}
+
+
+def test_what_was_enough_long_ago_does_not_count() -> None:
+    run = Run(parallelism=10, most_lost=1.0)
+    for _ in range(45):
+        run.look(0.3)
+    for _ in range(45):
+        changed = run.look(0.1)
+    assert changed == {"first": 2}, "nobody carries it out, as where only advice is wanted"
 
 
 def test_a_change_says_why() -> None:

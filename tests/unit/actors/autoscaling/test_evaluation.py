@@ -33,7 +33,7 @@ def chain(
     return [demands[each] for each in ids]
 
 
-def numbers(*loads: VertexLoad, **settings: Any) -> list[int]:
+def numbers(*loads: VertexLoad, **settings: Any) -> list[int | None]:
     return [demand.parallelism for demand in chain(*loads, **settings)]
 
 
@@ -109,5 +109,5 @@ def test_a_vertex_changes_by_no_more_than_the_factors_allow() -> None:
 
 def test_nothing_is_known_of_a_vertex_that_reads_nothing() -> None:
     (idle,) = chain(load(0, 0.0))
-    assert (idle.parallelism, idle.capacity) == (2, math.inf)
-    assert numbers(load(0, 0.0, pending=5), load(0, 0.0)) == [2, 2]
+    assert (idle.parallelism, idle.capacity) == (None, math.inf)
+    assert numbers(load(0, 0.0, pending=5), load(0, 0.0)) == [None, None]

@@ -183,10 +183,12 @@ def test_a_slot_that_is_lost_before_the_restart_is_waited_for() -> None:
     job.ask()
     job.offer()
     spare = next(slot for slot in job.scheduler.pool.slots() if not slot.is_used)
-    job.scheduler.lose_slot(spare.allocation_id, "its node is gone", 0)
+    job.driver.now = 5_000
+    job.scheduler.lose_slot(spare.allocation_id, "its node is gone", 5_000)
     job.checkpoints.answer(COMPLETE)
     job.go_on()
     assert (job.scheduler.status, job.scheduler.room.missing) == (JobStatus.RUNNING, 1)
+    assert not job.scheduler.room.is_late(job.driver.now), "its time has begun anew"
     job.offer()
     assert job.checkpoints.asked == ["now", "now"]
 
