@@ -338,9 +338,10 @@ def _charset_named(charset: str) -> str | None:
     """The charset as Python calls it; None: UTF-8."""
     try:
         name = codecs.lookup(charset).name
+        "a".encode(charset)  # which such as rot13 cannot
     except LookupError:
         raise InvalidProgramError(f"there is no charset {charset!r}") from None
-    return None if name == "utf-8" else name
+    return None if name in ("utf-8", "utf-8-sig") else name
 
 
 def _cut(format: FileFormat, system: fs.FileSystem, path: str, size: int) -> list[tuple[FileSplit, int | None]]:
@@ -520,9 +521,11 @@ def _cast(column: pa.Array, field: pa.Field, cuts_times: bool) -> pa.Array:
 
 
 def _cast_values(column: pa.Array, kind: pa.DataType, cuts_times: bool) -> pa.Array:
+    if cuts_times:
+        return with_times_cut(column, kind)
     try:
         if contains(column.type, is_uuid) or contains(kind, is_uuid):  # of which Arrow makes text of their bytes
             return retyped(column, kind, pa.Array.cast)
-        return with_times_cut(column, kind) if cuts_times else column.cast(kind)
+        return column.cast(kind)
     except pa.ArrowNotImplementedError:  # to most dictionaries and extension types
         return retyped(column, kind, pa.Array.cast)

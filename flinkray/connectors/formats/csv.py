@@ -26,7 +26,7 @@ from flinkray.connectors.formats.message_format import (
     shown,
     written_columns,
 )
-from flinkray.connectors.formats.nested_columns import is_list, is_uuid, lengths, offsets, retyped, uuid_texts
+from flinkray.connectors.formats.nested_columns import is_list, is_uuid, lengths, offsets, retyped, uuid_texts, uuids
 from flinkray.functions.type_hints import record_type
 from flinkray.types.arrow_types import is_bytes, is_text
 from flinkray.types.records import RecordType
@@ -184,7 +184,7 @@ class CsvFormat(MessageFormat):
         """A column of its texts, of which `of_text` makes values that have no parts."""
         try:
             parts = self._parts(texts, field.type) if _has_parts(field.type) else texts
-            return retyped(parts, field.type, of_text)
+            return retyped(parts, field.type, of_text, lambda texts: of_text(texts, pa.uuid()))
         except ValueError as error:
             raise ValueError(f"column {field.name!r}: {error}") from error
 
@@ -474,6 +474,8 @@ def _of_text(texts: pa.Array, kind: pa.DataType) -> pa.Array:
     if pa.types.is_time(kind):  # which Arrow makes of no text
         moments = pc.binary_join_element_wise("1970-01-01T", texts, "")
         return moments.cast(pa.timestamp(kind.unit)).cast(kind)
+    if is_uuid(kind):
+        return uuids(texts)
     if not is_bytes(kind):
         return texts.cast(kind)
     try:

@@ -42,7 +42,7 @@ def uuid_texts(uuids: pa.Array) -> pa.Array:
     return pc.if_else(nulls, None, texts)
 
 
-def _uuids(texts: pa.Array) -> pa.Array:
+def uuids(texts: pa.Array) -> pa.Array:
     """Raises ValueError where a text is no UUID."""
     texts = texts.cast(pa.string())
     is_wrong = pc.invert(pc.match_substring_regex(texts, _UUID))
@@ -74,43 +74,56 @@ def offsets(counts: pa.Array) -> pa.Array:
     return pa.array(np.concatenate(([0], np.cumsum(counts.to_numpy(), dtype=np.int64))))
 
 
-def retyped(column: pa.Array, kind: pa.DataType, convert: Callable[[pa.Array, pa.DataType], pa.Array]) -> pa.Array:
+def retyped(
+    column: pa.Array,
+    kind: pa.DataType,
+    convert: Callable[[pa.Array, pa.DataType], pa.Array],
+    of_texts: Callable[[pa.Array], pa.Array] = uuids,
+) -> pa.Array:
     """The column with type `kind`, which is of the same shape, where a map may be made of lists of entries.
 
     Args:
         convert: makes of values that are not nested those of another type.
+        of_texts: makes UUIDs of texts.
     """
     if column.type.equals(kind):
         return column
+    if types.is_dictionary(column.type) and (is_uuid(kind) or is_uuid(column.type.value_type)):
+        column = column.dictionary_decode()
     if is_uuid(column.type) and is_text(kind):
         return uuid_texts(column).cast(kind)
     if is_uuid(kind) and is_text(column.type):
-        return _uuids(column)
+        return of_texts(column)
     if isinstance(kind, pa.BaseExtensionType) and not isinstance(column.type, pa.BaseExtensionType):
-        return pa.ExtensionArray.from_storage(kind, retyped(column, kind.storage_type, convert))
+        return pa.ExtensionArray.from_storage(kind, retyped(column, kind.storage_type, convert, of_texts))
     if types.is_dictionary(kind) and not types.is_dictionary(column.type):
-        return retyped(column, kind.value_type, convert).dictionary_encode().cast(kind)
+        return retyped(column, kind.value_type, convert, of_texts).dictionary_encode().cast(kind)
     if types.is_struct(kind) and types.is_struct(column.type) and _names(kind) == _names(column.type):
-        parts = [retyped(part, field.type, convert) for part, field in zip(column.flatten(), kind, strict=True)]
+        parts = [
+            retyped(part, field.type, convert, of_texts) for part, field in zip(column.flatten(), kind, strict=True)
+        ]
         for part, field in zip(parts, kind, strict=True):
             _check_required(field, part.null_count - column.null_count)
         return pa.StructArray.from_arrays(parts, fields=list(kind), mask=column.is_null())
     if types.is_map(kind) and (types.is_map(column.type) or types.is_list(column.type)):
         lists = entries(column) if types.is_map(column.type) else column
         keys, items = pc.list_flatten(lists).flatten()
-        keys, items = retyped(keys, kind.key_type, convert), retyped(items, kind.item_type, convert)
+        keys, items = retyped(keys, kind.key_type, convert, of_texts), retyped(items, kind.item_type, convert, of_texts)
         _check_required(kind.item_field, items.null_count)
         starts = offsets(lengths(lists)).cast(pa.int32())
         return pa.MapArray.from_arrays(starts, keys, items, kind, mask=lists.is_null())
     if is_list(kind) and is_list(column.type):
-        return _retyped_list(column, kind, convert)
+        return _retyped_list(column, kind, convert, of_texts)
     return convert(column, kind)
 
 
 def _retyped_list(
-    column: pa.Array, kind: pa.DataType, convert: Callable[[pa.Array, pa.DataType], pa.Array]
+    column: pa.Array,
+    kind: pa.DataType,
+    convert: Callable[[pa.Array, pa.DataType], pa.Array],
+    of_texts: Callable[[pa.Array], pa.Array],
 ) -> pa.Array:
-    items = retyped(pc.list_flatten(column), kind.value_type, convert)
+    items = retyped(pc.list_flatten(column), kind.value_type, convert, of_texts)
     _check_required(kind.value_field, items.null_count)
     counts, nulls = lengths(column), column.is_null()
     starts = offsets(counts)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from flinkray import CsvFormat, FileSource, JsonFormat, MessageFormat
 from flinkray.batches.value_columns import to_array
+from flinkray.connectors.files.source import _cast
 from flinkray.connectors.formats.nested_columns import retyped
 
 UUIDS = pa.map_(pa.uuid(), pa.uuid())
@@ -71,3 +72,25 @@ def test_uuids_of_files_are_columns_of_text_where_those_are_declared(tmp_path: P
     (tmp_path / "a.csv").write_text(f"a,n\n{FIRST},1\n,2\n")
     read = FileSource(tmp_path / "a.csv", schema={"a": uuid.UUID}).read_all()
     assert read.column("a").combine_chunks().equals(values.slice(0, 2))
+
+
+def test_a_uuid_of_csv_that_is_none_is_null_where_that_is_asked_for() -> None:
+    lines = CsvFormat({"a": uuid.UUID, "l": list[uuid.UUID], "n": int}, bad_values="null")
+    read = lines.decode(messages(f"5,{FIRST};6,1".encode(), f" {FIRST} ,{SECOND},x".encode())).to_pylist()
+    assert read == [{"a": None, "l": [FIRST, None], "n": 1}, {"a": FIRST, "l": [SECOND], "n": None}]
+
+
+def test_values_beside_uuids_are_cut_as_others_are() -> None:
+    times = pa.array([1_234_567, None], pa.timestamp("ns"))
+    rows = pa.StructArray.from_arrays([to_array([FIRST, None], pa.uuid()), times], ["u", "t"])
+    field = pa.field("r", pa.struct([("u", pa.string()), ("t", pa.timestamp("us"))]))
+    first, second = _cast(rows, field, cuts_times=True).to_pylist()
+    assert first["u"] == str(FIRST)
+    assert first["t"].microsecond == 1234
+    assert second == {"u": None, "t": None}
+
+
+def test_texts_of_dictionaries_are_uuids() -> None:
+    texts = pa.array([str(FIRST), None, str(FIRST)]).dictionary_encode()
+    read = _cast(texts, pa.field("a", pa.uuid()), cuts_times=False)
+    assert read.equals(to_array([FIRST, None, FIRST], pa.uuid()))
