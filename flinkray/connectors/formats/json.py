@@ -179,17 +179,23 @@ def _has_all_fields(lines: bytes, data: pa.RecordBatch) -> bool:
     """Whether all objects are known to have a value for each column and each field in it, read as these rows."""
     if not any(_with_null(column).any() for column in data.columns):
         return True
+    reader = _reader(data.schema)
+    if reader is None:
+        return False
     try:
-        _reader(data.schema).decode_lines(lines)
+        reader.decode_lines(lines)
     except (msgspec.MsgspecError, RecursionError):  # also of what is read nevertheless, such as NaN
         return False
     return True
 
 
 @functools.lru_cache(maxsize=16)
-def _reader(schema: pa.Schema) -> msgspec.json.Decoder[Any]:
-    """Reads objects, and refuses those that lack a field of the schema."""
-    return msgspec.json.Decoder(_with_required_fields(pa.struct(list(schema))))
+def _reader(schema: pa.Schema) -> msgspec.json.Decoder[Any] | None:
+    """Reads objects, and refuses those that lack a field of the schema; None: a field has a name that cannot be."""
+    try:
+        return msgspec.json.Decoder(_with_required_fields(pa.struct(list(schema))))
+    except ValueError:  # of names with quotes or backslashes
+        return None
 
 
 def _with_required_fields(kind: pa.DataType) -> Any:

@@ -156,9 +156,9 @@ def _maps(column: pa.Array, style: _Style) -> pa.Array:
         raise TypeError(f"JSON has no objects with keys of {kind.key_type}")
     lists = entries(column)
     keys, items = pc.list_flatten(lists).flatten()
-    names = _json_texts(keys, style)
+    names = _json_texts(keys, style._replace(names_nan=True))
     if not _is_string(written_type(kind.key_type)):
-        names = _quoted(names)
+        names = _quoted(pc.utf8_trim(names, '"'))  # NaN has quotes already
     named = pc.binary_join_element_wise(pc.list_parent_indices(lists).cast(pa.string()), names, " ")
     if pc.count_distinct(named).as_py() < len(named):
         raise ValueError("a map has one key twice, which a JSON object cannot")

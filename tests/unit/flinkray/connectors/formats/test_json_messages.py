@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import json
 from typing import Any
 
 import pyarrow as pa
@@ -11,6 +12,7 @@ import pytest
 import flinkray.connectors.formats.json
 from flinkray import JsonFormat
 from flinkray.connectors.formats.message_format import decode_each
+from flinkray.connectors.formats.nested_columns import retyped
 from flinkray.testing import OneInputHarness
 
 
@@ -99,3 +101,23 @@ def test_rows_with_nulls_are_not_looked_at_one_by_one_for_columns_that_they_lack
     schema = {"a": int, "field_0": list[int], "r": pa.struct([("x", pa.int64()), ("a b", pa.string())])}
     nulls = messages(b'{"a":null,"field_0":[null],"r":null}', b'{"r":{"x":null,"a b":"c"},"a":1,"field_0":[]}')
     assert JsonFormat(schema, fail_on_missing_field=True).decode(nulls).num_rows == 2
+
+
+@pytest.mark.parametrize("name", ['we"ird', "a\\b", "é"])
+def test_columns_of_any_name_are_looked_for(name: str) -> None:
+    lines = JsonFormat({name: int, "b": int}, fail_on_missing_field=True)
+    written = json.dumps({name: 1, "b": None}).encode()
+    assert lines.decode(messages(written)).to_pylist() == [{name: 1, "b": None}]
+    with pytest.raises(ValueError, match="there is no 'b' in"):
+        lines.decode(messages(written, json.dumps({name: 1}).encode()))
+
+
+@pytest.mark.parametrize("rounds", [False, True])
+@pytest.mark.parametrize("key", [pa.float64(), pa.dictionary(pa.int32(), pa.float64())])
+def test_a_key_that_is_no_number_is_quoted_once(key: pa.DataType, rounds: bool) -> None:
+    kind = pa.map_(key, pa.int64())
+    values = [[(float("nan"), 1), (1.0, 2), (float("-inf"), 3)]]
+    array = pa.array(values, pa.map_(pa.float64(), pa.int64()))
+    rows = pa.record_batch([retyped(array, kind, pa.Array.cast)], ["m"])
+    (written,) = JsonFormat({"m": kind}, rounds=rounds).encode(rows).to_pylist()
+    assert written == b'{"m":{"NaN":1,"1.0":2,"-Infinity":3}}'
