@@ -332,9 +332,16 @@ class LineFiles(FileFormat):
 
     def blocks(self, split: FileSplit) -> Iterator[tuple[Any, int]]:
         """Blocks of whole rows that begin in the split's range of bytes, as `parse` takes them; the byte after each."""
-        blocks = _line_blocks(split)
-        charset = self.charset
-        return blocks if charset is None else ((lines.decode(charset).encode(), after) for lines, after in blocks)
+        return ((self.recoded(lines), after) for lines, after in line_blocks(split, self.is_utf_8))
+
+    @property
+    def is_utf_8(self) -> bool:
+        """Whether what is no UTF-8 cannot be read."""
+        return self.charset is None
+
+    def recoded(self, lines: bytes) -> bytes:
+        """Lines of the file in UTF-8."""
+        return lines if self.charset is None else lines.decode(self.charset).encode()
 
     def read(self, split: FileSplit, schema: pa.Schema, batch_rows: int) -> Iterator[tuple[pa.RecordBatch, FileSplit]]:
         skip = split.row
@@ -358,34 +365,44 @@ class JsonFiles(LineFiles):
         for lines, after in self.blocks(FileSplit("", path, system)):
             if lines.strip():
                 found = _with_arrays(lines, infer_json_schema)
+                if found is None:
+                    continue
                 schema = found if schema is None else filled(schema, found)
                 if after >= _INFERENCE_BYTES or not has_unknown(schema):
                     break
         return schema
 
     def parse(self, lines: bytes, schema: pa.Schema) -> pa.RecordBatch:
-        if not lines.strip():
-            return pa.RecordBatch.from_pylist([], schema=schema)
-        return _with_arrays(lines, lambda objects: from_json_lines(objects, schema))
+        rows = _with_arrays(lines, lambda objects: from_json_lines(objects, schema)) if lines.strip() else None
+        return pa.RecordBatch.from_pylist([], schema=schema) if rows is None else rows
 
 
 _T = TypeVar("_T")
 
 
-def _with_arrays(lines: bytes, read: Callable[[bytes], _T]) -> _T:
-    """What `read` makes of lines of JSON, or of the elements of arrays where some are such."""
+def _with_arrays(lines: bytes, read: Callable[[bytes], _T]) -> _T | None:
+    """What `read` makes of lines of JSON, or of the elements of arrays where some are such; None: those have none."""
     try:
         return read(lines)
-    except ValueError:
+    except ValueError as error:
         if not lines.startswith(b"[") and b"\n[" not in lines:
             raise
+        refused = error
     objects: list[bytes] = []
     for line in lines.split(b"\n"):
         try:
             objects += array_elements(line, of_objects=False) if line.startswith(b"[") else [line]
         except ValueError as error:
-            raise ValueError(f"an array is on one line, and this one is not: {shown(line)} ({error})") from error
-    return read(b"\n".join(objects))
+            if not lines.lstrip().startswith(b"["):  # it is in an object that goes on in the next line
+                raise refused from None
+            raise of_open_array(line, error) from error
+    text = b"\n".join(objects)
+    return read(text) if text.strip() else None
+
+
+def of_open_array(line: bytes, error: ValueError) -> ValueError:
+    """The error of a line that begins with a bracket and cannot be read."""
+    return ValueError(f"an array is on one line, and this one is not: {shown(line)} ({error})")
 
 
 class TextFiles(LineFiles):
@@ -507,12 +524,16 @@ def from_row(
         skip = 0
 
 
-def _line_blocks(split: FileSplit) -> Iterator[tuple[bytes, int]]:
-    """Blocks of whole lines that begin in the split's range of bytes, each with the byte after it."""
+def line_blocks(split: FileSplit, is_utf_8: bool) -> Iterator[tuple[bytes, int]]:
+    """Blocks of whole lines that begin in the split's range of bytes, each with the byte after it.
+
+    Args:
+        is_utf_8: whether lines of UTF-16 are refused.
+    """
     system, path = split.filesystem, split.path
     is_compressed = _compression(path) is not None
     with open_stream(system, path) if is_compressed else system.open_input_file(path) as stream:
-        position, chunk = _to_first_line(stream, split.start, is_compressed)
+        position, chunk = _to_first_line(stream, split.start, is_compressed, is_utf_8)
         begun: list[bytes] = []
         """The beginning of a line that goes on in the next chunk. Each chunk is searched and copied once, however long
         the line is."""
@@ -539,14 +560,14 @@ def _line_blocks(split: FileSplit) -> Iterator[tuple[bytes, int]]:
             chunk = b""
 
 
-def _to_first_line(stream: pa.NativeFile, start: int, is_compressed: bool) -> tuple[int, bytes]:
+def _to_first_line(stream: pa.NativeFile, start: int, is_compressed: bool, is_utf_8: bool) -> tuple[int, bytes]:
     """Goes to the first line that begins at or after `start`: its position, and what has been read of it.
 
     A line that begins before `start` belongs to the range before.
     """
     if start == 0:
         first = stream.read(_READ_BYTES)
-        if first.startswith(_UTF_16_MARKS):
+        if is_utf_8 and first.startswith(_UTF_16_MARKS):
             raise UnicodeError("it is text of UTF-16, as its first bytes say; convert it to UTF-8 first")
         return (len(_BYTE_ORDER_MARK), first[3:]) if first.startswith(_BYTE_ORDER_MARK) else (0, first)
     if is_compressed:

@@ -8,9 +8,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import fs
 
-from flinkray.connectors.files.formats import FileSplit, LineFiles
+from flinkray.connectors.files.formats import FileSplit, LineFiles, line_blocks, of_open_array
 from flinkray.connectors.formats.csv import CsvFormat, split_lines
-from flinkray.connectors.formats.message_format import MessageFormat, decode_each, decode_rows
+from flinkray.connectors.formats.json import JsonFormat
+from flinkray.connectors.formats.json_values import array_elements
+from flinkray.connectors.formats.message_format import Decoded, MessageFormat, decode_each, decode_rows
+from flinkray.connectors.formats.raw import RawFormat
 
 KINDS = "$kind"
 """The column behind the others of a changelog format that says what each row does."""
@@ -47,18 +50,23 @@ class MessageLines(LineFiles):
         return super().splits(system, path, size)
 
     def blocks(self, split: FileSplit) -> Iterator[tuple[pa.Array, int]]:
-        texts = super().blocks(split)
-        blocks = ((split_lines(text), after) for text, after in texts)
-        return blocks if self._csv is None else self._rows(self._csv, blocks)
+        if self._csv is not None:
+            return self._rows(self._csv, line_blocks(split, self.is_utf_8))
+        return ((split_lines(text), after) for text, after in super().blocks(split))
 
-    def _rows(self, csv: CsvFormat, blocks: Iterator[tuple[pa.Array, int]]) -> Iterator[tuple[pa.Array, int]]:
+    @property
+    def is_utf_8(self) -> bool:
+        return super().is_utf_8 and not (isinstance(self._format, RawFormat) and self._format.takes_any_bytes)
+
+    def _rows(self, csv: CsvFormat, blocks: Iterator[tuple[bytes, int]]) -> Iterator[tuple[pa.Array, int]]:
         """The rows of blocks of lines, each of which is looked at once, however many a quoted value goes on in."""
         comments = _COMMENT if self._has_comments else None
         goes_on = csv.goes_on() if csv.quote is not None else None
         begun: list[bytes] = []
         """The lines of a row that goes on in the next block."""
         begun_bytes = after = 0
-        for lines, after in blocks:
+        for text, after in blocks:
+            lines = split_lines(self.recoded(text))
             ended: list[pa.Array] = []
             if begun and goes_on is not None:
                 texts = lines.to_pylist()
@@ -71,10 +79,10 @@ class MessageLines(LineFiles):
                 lines = lines.slice(len(texts) if end is None else end + 1)
             rows, open_row = csv.rows(lines, comments)
             begun = [] if open_row is None else [open_row]
-            begun_bytes = 0 if open_row is None else len(open_row) + 1
+            # In the charset of the file, where a line has other bytes.
+            begun_bytes = 0 if open_row is None else _bytes_of_last(text, open_row.count(b"\n") + 1)
             rows = pa.concat_arrays([*ended, rows])
             if len(rows):
-                # One byte too low where the open row is the last of a file, without a line break: as good.
                 yield rows, after - begun_bytes
         if begun:
             yield pa.array([b"\n".join(begun)], pa.large_binary()), after
@@ -90,7 +98,7 @@ class MessageLines(LineFiles):
         if self._skips:
             decoded = decode_each(self._format, messages)
         elif len(messages):
-            decoded = decode_rows(self._format, messages)
+            decoded = self._decoded(messages)
         else:
             return pa.RecordBatch.from_pylist([], schema=schema)
         data = decoded.data
@@ -98,3 +106,23 @@ class MessageLines(LineFiles):
         if decoded.kinds is None:
             return data
         return pa.RecordBatch.from_arrays([*data.columns, decoded.kinds], names=[*data.schema.names, KINDS])
+
+    def _decoded(self, messages: pa.Array) -> Decoded:
+        try:
+            return decode_rows(self._format, messages)
+        except ValueError:
+            first = messages[0].as_py()
+            if isinstance(self._format, JsonFormat) and first.lstrip().startswith(b"["):
+                try:
+                    array_elements(first, of_objects=False)
+                except ValueError as error:
+                    raise of_open_array(first, error) from error
+            raise
+
+
+def _bytes_of_last(text: bytes, count: int) -> int:
+    """How many bytes the last lines of a text have."""
+    start = len(text) - text.endswith(b"\n")
+    for _ in range(count):
+        start = text.rfind(b"\n", 0, start)
+    return len(text) - start - 1

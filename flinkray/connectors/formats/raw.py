@@ -99,6 +99,11 @@ class RawFormat(MessageFormat):
     def _numpy_type(self) -> np.dtype:
         return np.dtype(_NUMBERS[self._type]).newbyteorder(self._byteorder)
 
+    @property
+    def takes_any_bytes(self) -> bool:
+        """Whether messages may begin with what would be the mark of UTF-16 in text."""
+        return not pa.types.is_string(self._type) or (self._is_recoded() and not self._is_utf_16())
+
     def _is_recoded(self) -> bool:
         return bool(pa.types.is_string(self._type)) and self._charset.upper() not in ("UTF-8", "UTF8")
 

@@ -745,3 +745,29 @@ def test_lines_keep_their_charset_and_their_places(tmp_path: Path) -> None:
             FileSource(tmp_path / name, charset=charset).prepare()
     with pytest.raises(RecordError, match=r"a\.txt: 'ascii' codec can't decode byte 0xe9"):
         FileSource(tmp_path / "a.txt", charset="ascii").read_all()
+
+
+@pytest.mark.parametrize("text", ["[]\n", "[null]", "\n[]\n[null]\n\n"])
+def test_arrays_without_a_row_are_no_rows(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(flinkray.connectors.files.formats, "_READ_BYTES", 5)
+    (tmp_path / "a.json").write_text(text)
+    assert FileSource(tmp_path, schema={"n": int}).read_all().num_rows == 0
+    with pytest.raises(InvalidProgramError, match="empty"):
+        FileSource(tmp_path).read_all()
+    (tmp_path / "a.json").write_text(text + '\n[{"n":1}]\n' + text)
+    for schema in (None, {"n": int}):
+        assert FileSource(tmp_path, schema=schema).read_all().to_pylist() == [{"n": 1}]
+
+
+def test_the_error_of_an_object_on_several_lines_is_not_that_of_an_array(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text('{"n":\n[1,\n2],"t":x}\n')
+    with pytest.raises(RecordError) as raised:
+        FileSource(tmp_path, schema={"n": list[int]}).read_all()
+    assert "array is on one line" not in str(raised.value)
+
+
+def test_utf_8_with_a_mark_is_utf_8_and_what_is_no_charset_of_text_is_none(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_bytes("é\nü\n".encode("utf-8-sig"))
+    assert FileSource(tmp_path, "text", charset="utf-8-sig").read_all().column(0).to_pylist() == ["é", "ü"]
+    with pytest.raises(InvalidProgramError, match="there is no charset 'rot13'"):
+        FileSource(tmp_path, "text", charset="rot13")

@@ -15,7 +15,7 @@ from pyarrow import fs
 
 import flinkray.connectors.files.formats
 import flinkray.connectors.files.message_lines
-from flinkray import CsvFormat, FileSource, RecordError
+from flinkray import CsvFormat, FileSource, JsonFormat, RawFormat, RecordError
 from flinkray.connectors.files.formats import FileSplit
 from flinkray.connectors.files.message_lines import MessageLines
 from tests.support.api import rows_of
@@ -129,3 +129,44 @@ def test_streams_of_zlib_are_read_one_behind_the_other_and_whole_or_not_at_all(
         file.write_bytes(bad)
         with pytest.raises(RecordError, match=f"a.csv.deflate.*: what is compressed {reason}"):
             rows(FileSource(file, ROWS))
+
+
+@pytest.mark.parametrize(("charset", "letter"), [("latin-1", "é"), ("gb18030", "ß"), ("gb18030", "é"), ("utf-8", "é")])
+@pytest.mark.parametrize("read_bytes", [7, 64, 200])
+def test_rows_of_several_lines_keep_their_places_in_each_charset(
+    charset: str, letter: str, read_bytes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(flinkray.connectors.files.formats, "_READ_BYTES", read_bytes)
+    line = letter * 20
+    written = "".join(f'{n},{letter}\n{n},"{line}\n{line}\n{letter}"\n' for n in range(20)) + f'20,"{line}\n{letter}"'
+    (tmp_path / "a").write_bytes(written.encode(charset))
+    source = FileSource(tmp_path / "a", ROWS, charset=charset)
+    (split,) = splits_of(source)
+    format = source.prepare()._format()
+    found, places = [], [(0, split)]
+    for data, after in format.read(split, ROWS.record_type.schema, 2):
+        found += data.to_pylist()
+        places.append((len(found), after))
+    assert len(found) == 41
+    assert [row["t"] for row in found[-2:]] == [f"{line}\n{line}\n{letter}", f"{line}\n{letter}"]
+    for count, place in places:
+        read_on = [row for data, _ in format.read(place, ROWS.record_type.schema, 2) for row in data.to_pylist()]
+        assert read_on == found[count:]
+
+
+def test_an_array_that_goes_on_in_the_next_line_is_said_to_be_none(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text('[\n{"n":1},\n{"n":2}\n]\n')
+    with pytest.raises(RecordError, match="an array is on one line, and this one is not: b'\\['"):
+        rows(FileSource(tmp_path / "a", JsonFormat({"n": int})))
+
+
+def test_what_is_no_text_may_begin_as_utf_16_does(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"\xff\xfea\nb\n")
+    assert FileSource(tmp_path / "a", RawFormat(bytes)).read_all().column(0).to_pylist() == [b"\xff\xfea", b"b"]
+    for source in (
+        FileSource(tmp_path / "a", RawFormat(str, "latin-1")),
+        FileSource(tmp_path / "a", "text", charset="latin-1"),
+    ):
+        assert source.read_all().column(0).to_pylist() == ["ÿþa", "b"]
+    with pytest.raises(RecordError, match="it is text of UTF-16"):
+        FileSource(tmp_path / "a", RawFormat(str)).read_all()
