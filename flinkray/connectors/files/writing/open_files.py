@@ -25,7 +25,7 @@ from flinkray.connectors.formats.avro_types import ENCODED_BY, avro_schema
 from flinkray.connectors.formats.csv import CsvFormat
 from flinkray.connectors.formats.json import JsonFormat
 from flinkray.connectors.formats.json_lines import to_json_lines
-from flinkray.connectors.formats.message_format import MessageFormat
+from flinkray.connectors.formats.message_format import MessageFormat, shown
 from flinkray.errors import InvalidProgramError, did_you_mean
 from flinkray.extras import import_package
 from flinkray.types.arrow_types import is_text
@@ -297,7 +297,18 @@ class _MessagesFile(OpenFile):
 
     def write(self, batch: pa.RecordBatch) -> None:
         if batch.num_rows:
-            _write_lines(self._stream, self._format.encode(batch))
+            messages = self._format.encode(batch)
+            self._check(messages)
+            _write_lines(self._stream, messages)
+
+    def _check(self, messages: pa.Array) -> None:
+        """Raises ValueError where a message has a line break, and would be lines that are read as other messages."""
+        if isinstance(self._format, CsvFormat) and self._format.quote is not None:
+            return
+        has_break = pc.match_substring(messages, "\n")
+        if pc.any(has_break).as_py():
+            message = messages.filter(has_break)[0].as_py()
+            raise ValueError(f"a message has a line break in it, and is to be a line of a file: {shown(message)}")
 
 
 WRITERS: dict[str, type[OpenFile]] = {

@@ -25,6 +25,7 @@ from flinkray import (
     FileSource,
     FlinkrayError,
     InvalidProgramError,
+    RawFormat,
     RecordError,
     Row,
     TypeMismatchError,
@@ -558,3 +559,15 @@ def test_files_end_at_a_size_and_before_rows_that_come_late(
 def test_a_part_has_a_byte_at_least(tmp_path: Path) -> None:
     with pytest.raises(InvalidProgramError, match="at least 1 byte"):
         FileSink(tmp_path, part_size=0)
+
+
+@pytest.mark.parametrize(("kind", "value"), [(bytes, b"a\nb"), (str, "a\nb")])
+def test_a_message_with_a_line_break_is_no_line_of_a_file(kind: Any, value: Any, tmp_path: Path) -> None:
+    file_kind = FileKind.of(RawFormat(kind))
+    with pa.OSFile(str(tmp_path / "a"), "wb") as stream:
+        rows = pa.record_batch([pa.array([value[:1]])], ["value"])
+        file = file_kind.open(stream, rows.schema, "a", FileCommittable("a", "a"))
+        file.write(rows)
+        with pytest.raises(ValueError, match=r"a message has a line break in it, .*a.nb"):
+            file.write(pa.record_batch([pa.array([value])], ["value"]))
+    assert (tmp_path / "a").read_bytes() == b"a\n"
