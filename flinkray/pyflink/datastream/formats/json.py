@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
@@ -22,8 +25,24 @@ from flinkray.types.rows import Row
 
 __all__ = ["JsonRowDeserializationSchema", "JsonRowSerializationSchema"]
 
+_NULL = r"^\s*null\s*$"
 
-class JsonRowDeserializationSchema(DeserializationSchema):
+
+class _OfRows:
+    """A schema with the format of its rows, which is made for the first of them, and is no part of what is stored."""
+
+    record_type: RecordType
+    is_field_needed = False
+
+    @cached_property
+    def _rows(self) -> JsonRows:
+        return JsonRows(self.record_type, self.is_field_needed)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_rows"}
+
+
+class JsonRowDeserializationSchema(_OfRows, DeserializationSchema):
     """Made with `JsonRowDeserializationSchema.builder().type_info(Types.ROW_NAMED([...], [...])).build()`."""
 
     def __init__(self, type_info: TypeInformation, is_field_needed: bool, ignores_errors: bool) -> None:
@@ -36,7 +55,7 @@ class JsonRowDeserializationSchema(DeserializationSchema):
         return JsonRowDeserializationSchema.Builder()
 
     def deserialize(self, message: bytes) -> Row | None:
-        """A row of the fields; None for what is no JSON object, where errors are to be ignored.
+        """A row of the fields; None for null, and for what is no JSON object where errors are to be ignored.
 
         Raises:
             ValueError: no JSON object, one that is not of the type, or a field is missing that must be there.
@@ -44,7 +63,7 @@ class JsonRowDeserializationSchema(DeserializationSchema):
         if message.strip() == b"null":
             return None
         try:
-            data = JsonRows(self.record_type, self.is_field_needed).decode(pa.array([message], pa.large_binary()))
+            data = self._rows.decode(pa.array([message], pa.large_binary()))
         except ValueError:
             if self.ignores_errors:
                 return None
@@ -76,7 +95,7 @@ class JsonRowDeserializationSchema(DeserializationSchema):
             return JsonRowDeserializationSchema(self._type_info, self._is_field_needed, self._ignores_errors)
 
 
-class JsonRowSerializationSchema(SerializationSchema):
+class JsonRowSerializationSchema(_OfRows, SerializationSchema):
     """Made with `JsonRowSerializationSchema.builder().with_type_info(Types.ROW_NAMED([...], [...])).build()`."""
 
     def __init__(self, type_info: TypeInformation) -> None:
@@ -96,7 +115,7 @@ class JsonRowSerializationSchema(SerializationSchema):
             batch = RowEncoder(type(self).__name__, "", self.record_type).encode([value], None)
         except TypeMismatchError as error:
             raise ValueError(str(error)) from error
-        message: bytes = JsonRows(self.record_type).encode(batch.data)[0].as_py()
+        message: bytes = self._rows.encode(batch.data)[0].as_py()
         return message
 
     class Builder:
@@ -114,7 +133,7 @@ class JsonRowSerializationSchema(SerializationSchema):
 
 
 class JsonRows(MessageFormat):
-    """JSON as these schemas have it: points in time are in UTC, and they and times of day end with Z.
+    """JSON as these schemas have it: points in time are in UTC, and they and times of day end with Z. Null is no row.
 
     Args:
         rows: the type of the rows.
@@ -132,6 +151,15 @@ class JsonRows(MessageFormat):
 
     def decode(self, messages: pa.Array) -> pa.RecordBatch:
         return _retyped(self._json.decode(messages), self._rows.schema)
+
+    def decode_several(self, messages: pa.Array) -> tuple[pa.RecordBatch, npt.NDArray[np.int64] | None]:
+        is_null = pc.match_substring_regex(messages, _NULL)
+        if not pc.any(is_null).as_py():
+            return self.decode(messages), None
+        rows = np.flatnonzero(~np.asarray(is_null))
+        if not len(rows):
+            return pa.RecordBatch.from_pylist([], schema=self._rows.schema), rows
+        return self.decode(messages.take(pa.array(rows))), rows
 
     def encode(self, data: pa.RecordBatch) -> pa.Array:
         names = self._rows.schema.names
