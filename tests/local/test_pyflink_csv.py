@@ -199,6 +199,21 @@ def test_letters_behind_an_escape_are_characters() -> None:
     row_type = Types.ROW([TEXT, TEXT])
     builder = CsvRowDeserializationSchema.Builder(row_type).set_escape_character("\\")
     assert tuple(builder.build().deserialize(rb'x\ny,"\t\\n"')) == ("x\ny", "\t\\n")
+    assert tuple(builder.build().deserialize(b"x,y\\\\\n")) == ("x", "y\\")
+    for line in (b"x,\\", b"x,\\\\\\\r\n"):
+        with pytest.raises(ValueError, match=r"behind the last .* is nothing"):
+            builder.build().deserialize(line)
+    assert builder.set_ignore_parse_errors(True).build().deserialize(b"x,\\") is None
+
+
+def test_an_escape_that_is_the_quote_is_a_quote_that_is_doubled(tmp_path: Path) -> None:
+    row_type = Types.ROW([TEXT, TEXT])
+    from_bytes = CsvRowDeserializationSchema.Builder(row_type).set_escape_character('"').build()
+    to_bytes = CsvRowSerializationSchema.Builder(row_type).set_escape_character('"').build()
+    assert tuple(from_bytes.deserialize(b'"name","n""t"')) == ("name", 'n"t')
+    assert to_bytes.serialize(Row("a", 'n"t')) == b'a,"n""t"\n'
+    schema = CsvSchema.builder().add_string_column("s").add_string_column("t").set_escape_char('"').build()
+    assert read(schema, 'a,"n""t"\n', tmp_path) == [Row(s="a", t='n"t')]
 
 
 def test_messages_that_are_no_rows_are_left_out_where_that_was_asked_for() -> None:

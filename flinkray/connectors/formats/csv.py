@@ -80,7 +80,7 @@ class CsvFormat(MessageFormat):
                 raise ValueError(f"CsvFormat({name}=...) is one ASCII character, and no line break, not {given!r}")
         self._delimiter = delimiter
         self._quote = quote
-        self._escape = escape
+        self._escape = None if escape == quote else escape  # doubled quotes are read in any case
         self._null_text = null_text
         if not element_delimiter:
             raise ValueError("CsvFormat(element_delimiter=...) is a text that is not empty")

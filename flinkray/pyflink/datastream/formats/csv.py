@@ -18,7 +18,7 @@ from flinkray.pyflink.common.serialization import BulkWriterFactory, Deserializa
 from flinkray.pyflink.common.typeinfo import TypeInformation
 from flinkray.pyflink.datastream.connectors.stream_formats import StreamFormat
 from flinkray.pyflink.datastream.formats.csv_files import CsvSchemaSource, csv_lines, quoted
-from flinkray.pyflink.datastream.formats.csv_schema import CsvSchema, CsvSchemaBuilder
+from flinkray.pyflink.datastream.formats.csv_schema import CsvSchema, CsvSchemaBuilder, without_doubled_escape
 from flinkray.time.durations import Duration
 from flinkray.types.records import Kind, RecordType
 from flinkray.types.rows import Row
@@ -86,7 +86,7 @@ class CsvRowDeserializationSchema(DeserializationSchema):
     """A line of CSV in bytes as a row. Made with `CsvRowDeserializationSchema.Builder(type_info).build()`."""
 
     def __init__(self, schema: CsvSchema, ignores_errors: bool) -> None:
-        self._schema = schema
+        self._schema = without_doubled_escape(schema)
         self.record_type = RecordType(Kind.ROW, schema.schema)
         self.ignores_errors = ignores_errors
 
@@ -113,6 +113,9 @@ class CsvRowDeserializationSchema(DeserializationSchema):
         else:
             options = {"quotechar": schema.quote}
         if schema.escape is not None:
+            line = message.rstrip(b"\r\n")
+            if (len(line) - len(line.rstrip(schema.escape.encode()))) % 2:
+                raise ValueError(f"behind the last {schema.escape!r} is nothing: {message[:200]!r}")
             message = with_escaped_characters(message, schema.escape)
         (fields,) = csv.reader([message.decode()], delimiter=schema.separator, escapechar=schema.escape, **options)
         if len(fields) != len(schema):
@@ -161,7 +164,7 @@ class CsvRowSerializationSchema(SerializationSchema):
     """A row as a line of CSV in bytes. Made with `CsvRowSerializationSchema.Builder(type_info).build()`."""
 
     def __init__(self, schema: CsvSchema) -> None:
-        self._schema = schema
+        self._schema = without_doubled_escape(schema)
 
     def serialize(self, value: Any) -> bytes:
         return (self._schema.separator.join(map(self._text, value)) + self._schema.line_end).encode()

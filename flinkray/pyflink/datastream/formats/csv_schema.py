@@ -42,6 +42,11 @@ class CsvSchema:
         return self.size()
 
 
+def without_doubled_escape(schema: CsvSchema) -> CsvSchema:
+    """The schema without an escape that is the quote: one that is doubled is a quote in any case."""
+    return replace(schema, escape=None) if schema.quote is not None and schema.escape == schema.quote else schema
+
+
 class CsvSchemaBuilder:
     """Columns are those of the lines, in their order; a line of names is only read over, or checked."""
 
@@ -53,9 +58,9 @@ class CsvSchemaBuilder:
     def build(self) -> CsvSchema:
         """
         Raises:
-            InvalidProgramError: two of the characters are the same.
+            InvalidProgramError: two of the characters are the same, other than quote and escape.
         """
-        made = self._made
+        made = without_doubled_escape(self._made)
         characters = [each for each in (made.separator, made.quote, made.escape) if each is not None]
         if len(set(characters)) < len(characters):
             raise InvalidProgramError(

@@ -114,3 +114,10 @@ def test_structs_of_csv_have_a_delimiter_between_fields() -> None:
     row = {"n": 1, "who": {"age": None, "name": None, "born": None}}
     assert literal.encode(pa.RecordBatch.from_pylist([row], schema=schema)).to_pylist() == [b"1,-|-|-"]
     assert literal.decode(messages(b"1,-|-|-", b"2,")).to_pylist() == [row, {"n": 2, "who": None}]
+
+
+def test_an_escape_that_is_the_quote_is_a_quote_that_is_doubled() -> None:
+    lines = CsvFormat({"a": str, "b": str}, escape='"')
+    read = lines.decode(messages(b'"name","n""t"', b'a,"x\ny"'))
+    assert read.to_pylist() == [{"a": "name", "b": 'n"t'}, {"a": "a", "b": "x\ny"}]
+    assert lines.encode(read).to_pylist() == [b'name,"n""t"', b'a,"x\ny"']
