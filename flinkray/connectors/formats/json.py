@@ -18,6 +18,7 @@ from flinkray.connectors.formats.json_lines import from_json_lines, json_objects
 from flinkray.connectors.formats.json_values import array_elements, in_type, json_object, json_text
 from flinkray.connectors.formats.message_format import (
     MessageFormat,
+    UnreadableError,
     check_bad_values,
     in_halves,
     rows_type,
@@ -114,7 +115,12 @@ class JsonFormat(MessageFormat):
         rows = np.repeat(np.arange(len(messages)), [len(each) for each in objects])
         if not len(rows):
             return pa.RecordBatch.from_pylist([], schema=self.record_type.schema), rows
-        return self.decode(pa.array(itertools.chain(*objects), pa.large_binary())), rows
+        try:
+            return self.decode(pa.array(itertools.chain(*objects), pa.large_binary())), rows
+        except UnreadableError as error:
+            is_wrong = np.zeros(len(messages), np.bool_)
+            is_wrong[rows[error.is_wrong]] = True
+            raise UnreadableError(str(error), is_wrong) from error
 
     def _decode(self, messages: pa.Array) -> pa.RecordBatch:
         # What begins with a brace and ends with one is an object or several: so rows can be too many, never too few,
@@ -126,7 +132,12 @@ class JsonFormat(MessageFormat):
         text = b"\n".join(messages.to_pylist())
         if b"\r" in text or text.count(b"\n") >= len(messages):
             text = b"\n".join(_without_line_breaks(messages))
-        data = from_json_lines(text, self.record_type.schema, self._rounds)
+        try:
+            data = from_json_lines(text, self.record_type.schema, self._rounds, self._bad_values == "null")
+        except UnreadableError as error:
+            if len(error.is_wrong) != len(messages):
+                raise ValueError(str(error)) from error
+            raise
         if data.num_rows != len(messages):
             raise ValueError(f"more than one JSON object in a message, such as {shown(messages[0].as_py())}")
         if self._fail_on_missing_field and not _has_all_fields(text, data):

@@ -6,16 +6,18 @@ import base64
 import binascii
 import io
 import json
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pa_json
 from pyarrow import types
 
 from flinkray.connectors.formats.json_values import NumberText, converted_lines
-from flinkray.connectors.formats.message_format import decimal_texts, java_numbers
+from flinkray.connectors.formats.message_format import UnreadableError, decimal_texts, java_numbers
 from flinkray.connectors.formats.nested_columns import (
     entries,
     is_list,
@@ -36,6 +38,9 @@ _OFFSET = "([+-][0-9]{2})([0-9]{2})$"
 _DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 """The number of decimal places of a second in each unit."""
 _INT64_DIGITS = 19
+_LOCAL_TIME = r"^\d{4}-\d\d-\d\d(?:[T ]\d\d(?::?\d\d(?::?\d\d(?:\.\d*)?)?)?)?$"
+"""What Arrow may read as a timestamp without a zone, and with one."""
+_INSTANT = r"^\d{4}-\d\d-\d\d[T ]\d\d(?::?\d\d(?::?\d\d(?:\.\d*)?)?)?(?:Z|[+-]\d\d(?::?\d\d)?)$"
 
 
 def to_json_lines(batch: pa.RecordBatch) -> bytes:
@@ -176,7 +181,9 @@ def _joined(opening: str, counts: pa.Array, texts: pa.Array, closing: str, is_va
 # -- and back ------------------------------------------------------------------------------------------------------
 
 
-def from_json_lines(lines: bytes, schema: pa.Schema, rounds: bool = False) -> pa.RecordBatch:
+def from_json_lines(
+    lines: bytes, schema: pa.Schema, rounds: bool = False, drops_bad_times: bool = False
+) -> pa.RecordBatch:
     """The columns of `schema` of each line, as to_json_lines writes them; null where a line does not name one.
 
     Values of other types are converted where that is exact, as text of a number is that number, and any value the text
@@ -186,29 +193,40 @@ def from_json_lines(lines: bytes, schema: pa.Schema, rounds: bool = False) -> pa
         rounds: whether values with more digits than the type of their column are read, too: decimals rounded, and null
             where they are too large, times and numbers cut. As in Flink's tables, a timestamp without a zone is no
             text with one then, nor the other way round; else both are taken for UTC.
+        drops_bad_times: whether with `rounds` a text that is no timestamp is null where one is wanted.
     Raises:
+        UnreadableError: that of a timestamp has a zone, or none, where its type has not, or has; says of which lines.
         ValueError: a line is no JSON object, or a value is not one of the type of its column.
     """
+    zones = _Zones(rounds, rounds and drops_bad_times)
     try:
-        return _from_lines(lines, schema, rounds)
-    except MissingColumnError:
+        return _from_lines(lines, schema, zones)
+    except (MissingColumnError, UnreadableError):
         raise
     except ValueError:
         converted = converted_lines(lines, schema, rounds)
         if converted is None:
             raise
-        return _from_lines(converted, schema, rounds)
+        return _from_lines(converted, schema, zones)
 
 
-def _from_lines(lines: bytes, schema: pa.Schema, checks_zones: bool) -> pa.RecordBatch:
+class _Zones(NamedTuple):
+    """How timestamps are read."""
+
+    are_checked: bool
+    drops_bad: bool
+    """Whether what is none is null."""
+
+
+def _from_lines(lines: bytes, schema: pa.Schema, zones: _Zones) -> pa.RecordBatch:
     mapped = pa.schema([field for field in schema if contains(field.type, types.is_map)])
     if not len(mapped):
-        batch = _read(lines, schema, checks_zones)
+        batch = _read(lines, schema, zones)
     else:
         plain = pa.schema([field for field in schema if not contains(field.type, types.is_map)])
-        parts = [_read(_with_entries(lines, mapped), mapped, checks_zones)]
+        parts = [_read(_with_entries(lines, mapped), mapped, zones)]
         if len(plain):
-            parts.append(_read(lines, plain, checks_zones))
+            parts.append(_read(lines, plain, zones))
         columns = {name: part.column(name) for part in parts for name in part.schema.names}
         batch = pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
     batch.validate(full=True)  # Arrow's reader takes any bytes for text
@@ -242,11 +260,11 @@ def _one_block(lines: bytes) -> pa_json.ReadOptions:
     return pa_json.ReadOptions(use_threads=False, block_size=max(len(lines) + 1, 1024))
 
 
-def _read(lines: bytes, schema: pa.Schema, checks_zones: bool) -> pa.RecordBatch:
+def _read(lines: bytes, schema: pa.Schema, zones: _Zones) -> pa.RecordBatch:
     # Arrow's error for a null that may not be there does not name the column, nor does it see them all. Its reader
     # takes any timestamp for UTC; its cast of text does not.
     types_read = [written_type(field.type) for field in schema]
-    if checks_zones:
+    if zones.are_checked:
         types_read = [_text_for_time(kind) for kind in types_read]
     written = pa.schema(list(zip(schema.names, types_read, strict=True)))
     options = pa_json.ParseOptions(explicit_schema=written, unexpected_field_behavior="ignore")
@@ -260,9 +278,13 @@ def _read(lines: bytes, schema: pa.Schema, checks_zones: bool) -> pa.RecordBatch
     columns = []
     for field, column in zip(schema, batch.columns, strict=True):
         try:
-            columns.append(retyped(column, field.type, _restored))
+            columns.append(retyped(column, field.type, partial(_restored, drops_bad_times=zones.drops_bad)))
         except (pa.ArrowException, ValueError) as error:
+            if zones.are_checked and (is_wrong := _has_other_zone(column, field.type)).any():
+                raise UnreadableError(f"column {field.name!r}: {error}", is_wrong) from error
             raise ValueError(f"column {field.name!r}: {error}") from error
+        if not field.nullable and columns[-1].null_count:
+            raise MissingColumnError.of_null(field.name)
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
@@ -290,14 +312,50 @@ def written_type(kind: pa.DataType) -> pa.DataType:
     return pa.list_(written_type(kind.value_type)) if is_list(kind) else kind
 
 
-def _restored(column: pa.Array, kind: pa.DataType) -> pa.Array:
+def _restored(column: pa.Array, kind: pa.DataType, drops_bad_times: bool) -> pa.Array:
     """Values that were read with the written type, in their own type."""
+    if types.is_timestamp(kind) and is_text(column.type):
+        return _timestamps(column, kind, drops_bad_times)
     if is_bytes(kind):
         return _decoded(column, kind)
     if types.is_time(kind):
         moments = pc.binary_join_element_wise("1970-01-01T", column, "")
         return moments.cast(pa.timestamp(kind.unit)).cast(kind)
     return (_low_words(column) if types.is_duration(kind) else column).cast(kind)
+
+
+def _timestamps(texts: pa.Array, kind: pa.TimestampType, drops_bad: bool) -> pa.Array:
+    try:
+        return texts.cast(kind)
+    except pa.ArrowInvalid as error:
+        if drops_bad:
+            fits = pc.match_substring_regex(texts, _LOCAL_TIME if kind.tz is None else _INSTANT)
+            return pc.if_else(fits, texts, None).cast(kind)
+        if not _has_other_zone(texts, kind).any():
+            raise
+        digits = _DIGITS[kind.unit]
+        if kind.tz is None:
+            raise ValueError(f"the text has a zone: declare TIMESTAMP_LTZ({digits})") from error
+        raise ValueError(f"the text has no zone: declare TIMESTAMP({digits})") from error
+
+
+def _has_other_zone(column: pa.Array, kind: pa.DataType) -> npt.NDArray[np.bool_]:
+    """Which values have in them the text of a timestamp that has a zone where its type has none, or none where it has
+    one."""
+    found = np.zeros(len(column), np.bool_)
+    if types.is_dictionary(kind):
+        return _has_other_zone(column, kind.value_type)
+    if types.is_timestamp(kind) and is_text(column.type):
+        other = pc.match_substring_regex(column, _INSTANT if kind.tz is None else _LOCAL_TIME)
+        return np.asarray(other.fill_null(False))
+    if types.is_struct(kind):
+        for part, field in zip(column.flatten(), kind, strict=True):
+            found |= _has_other_zone(part, field.type)
+    elif types.is_map(kind) or is_list(kind):
+        items = pa.struct([kind.key_field, kind.item_field]) if types.is_map(kind) else kind.value_type
+        parents = np.asarray(pc.list_parent_indices(column))
+        found[parents[_has_other_zone(pc.list_flatten(column), items)]] = True
+    return found
 
 
 def _decoded(column: pa.Array, kind: pa.DataType) -> pa.Array:

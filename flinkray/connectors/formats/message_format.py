@@ -153,6 +153,18 @@ def decode_rows(message_format: MessageFormat, messages: pa.Array, one_each: boo
     return Decoded(*message_format.decode_several(messages))
 
 
+class UnreadableError(ValueError):
+    """Some messages cannot be read, for one and the same reason.
+
+    Args:
+        is_wrong: which of all.
+    """
+
+    def __init__(self, reason: str, is_wrong: npt.NDArray[np.bool_]) -> None:
+        super().__init__(reason)
+        self.is_wrong = is_wrong
+
+
 def first_refused(messages: Sequence[M], decode: Callable[[Sequence[M]], object]) -> tuple[M, str]:
     """Of messages that are refused together the first that is refused alone, with the reason.
 
@@ -248,9 +260,33 @@ def _decode(
         if len(messages) == 1:
             failures.append(Undecodable(first, str(error)))
             return
+        is_of_rows = message_format.is_changelog  # it may count those in its messages
+        if isinstance(error, UnreadableError) and not is_of_rows and len(error.is_wrong) == len(messages):
+            _decode_others(message_format, messages, first, parts, failures, one_each, error)
+            return
         half = len(messages) // 2
         _decode(message_format, messages[:half], first, parts, failures, one_each)
         _decode(message_format, messages[half:], first + half, parts, failures, one_each)
+
+
+def _decode_others(
+    message_format: MessageFormat,
+    messages: pa.Array,
+    first: int,
+    parts: list[Decoded],
+    failures: list[Undecodable],
+    one_each: bool,
+    error: UnreadableError,
+) -> None:
+    """Decodes the messages that the error is not for."""
+    others = np.flatnonzero(~error.is_wrong)
+    readable: list[Decoded] = []
+    found = [Undecodable(first + int(index), str(error)) for index in np.flatnonzero(error.is_wrong)]
+    others_failures: list[Undecodable] = []
+    _decode(message_format, messages.take(pa.array(others)), 0, readable, others_failures, one_each)
+    parts += [Decoded(part.data, first + others[part.rows], kinds=part.kinds) for part in readable]
+    found += [Undecodable(first + int(others[each.index]), each.reason) for each in others_failures]
+    failures += sorted(found, key=lambda each: each.index)
 
 
 def _joined(message_format: MessageFormat, parts: list[pa.RecordBatch]) -> pa.RecordBatch:

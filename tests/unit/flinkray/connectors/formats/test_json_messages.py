@@ -121,3 +121,53 @@ def test_a_key_that_is_no_number_is_quoted_once(key: pa.DataType, rounds: bool) 
     rows = pa.record_batch([retyped(array, kind, pa.Array.cast)], ["m"])
     (written,) = JsonFormat({"m": kind}, rounds=rounds).encode(rows).to_pylist()
     assert written == b'{"m":{"NaN":1,"1.0":2,"-Infinity":3}}'
+
+
+TIMES = {"local": "2024-01-02 12:00:00.5", "instant": "2024-01-02T12:00:00.5Z"}
+KINDS = {"local": pa.timestamp("ms"), "instant": pa.timestamp("ms", "UTC")}
+
+
+def of_time(text: str) -> bytes:
+    return json.dumps({"n": 1, "t": text, "l": [text], "m": {"k": text}, "r": {"t": text}}).encode()
+
+
+@pytest.mark.parametrize(
+    ("declared", "other", "words"),
+    [
+        ("local", "instant", "the text has a zone: declare TIMESTAMP_LTZ(3)"),
+        ("instant", "local", "the text has no zone: declare TIMESTAMP(3)"),
+    ],
+)
+def test_texts_with_another_zone_are_found_by_column(
+    declared: str, other: str, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kind = KINDS[declared]
+    nested = {"t": kind, "l": pa.list_(kind), "m": pa.map_(pa.string(), kind), "r": pa.struct([("t", kind)])}
+    schema = pa.schema({"n": pa.int64(), **nested})
+    good, bad = of_time(TIMES[declared]), of_time(TIMES[other])
+    calls: list[int] = []
+    read = flinkray.connectors.formats.json.from_json_lines
+
+    def counted(*arguments: Any) -> pa.RecordBatch:
+        calls.append(1)
+        return read(*arguments)
+
+    monkeypatch.setattr(flinkray.connectors.formats.json, "from_json_lines", counted)
+    given = messages(*[good, bad, bad, good, b"[" + good + b"," + bad + b"]"] * 20, b"{")
+    for name in nested:
+        calls.clear()
+        columns = pa.schema([schema.field("n"), schema.field(name)])
+        found = decode_each(JsonFormat(columns, rounds=True), given[:100])
+        assert [each.index % 5 for each in found.failures] == [1, 2, 4] * 20
+        assert {each.reason for each in found.failures} == {f"column {name!r}: {words}"}
+        assert found.rows is not None
+        assert (found.rows % 5).tolist() == [0, 3] * 20
+        assert "None" not in str(found.data.to_pylist())
+        assert len(calls) == 2
+        # What cannot be read otherwise is found among the others.
+        found = decode_each(JsonFormat(columns, rounds=True), given)
+        assert [each.index for each in found.failures][-2:] == [99, 100]
+        calls.clear()
+        rows = JsonFormat(columns, rounds=True, bad_values="null").decode(given[:4])
+        assert len(calls) == 1
+        assert ["None" in str(row) for row in rows.to_pylist()] == [False, True, True, False]
