@@ -79,7 +79,7 @@ def test_a_job_that_follows_its_load_gets_more_subtasks_and_then_fewer(tmp_path:
         cost.write_text("1")
         eventually(subtasks, lambda numbers: numbers["costly"] == 1, deadline_s=60)
     finally:
-        client.cancel()
+        client.close()
 
 
 def test_a_job_without_checkpoints_cannot_follow_its_load() -> None:
@@ -128,4 +128,4 @@ def test_a_job_whose_other_source_has_come_to_its_end_follows_its_load(tmp_path:
     try:
         eventually(lambda: max(client.details().parallelisms.values()), lambda number: number >= 2, deadline_s=60)
     finally:
-        client.cancel()
+        client.close()

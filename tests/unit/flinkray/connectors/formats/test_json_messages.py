@@ -6,6 +6,7 @@ import datetime
 import json
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -45,7 +46,7 @@ def test_nan_and_infinity_are_text_in_json_that_is_written_as_flink_does() -> No
     schema = pa.schema({"a": pa.float64(), "l": pa.list_(pa.float32()), "h": pa.float16()})
     rows: list[dict[str, Any]] = [
         {"a": float("-inf"), "l": [float("inf"), None, 1], "h": None},
-        {"a": None, "l": [], "h": float("inf")},
+        {"a": None, "l": [], "h": np.float16("inf")},
     ]
     data = pa.RecordBatch.from_pylist(rows, schema=schema)
     flinks = JsonFormat(schema, rounds=True)
