@@ -37,13 +37,14 @@ LEAST_EFFECT = 0.1
 
 
 class _Growth(Struct, frozen=True):
-    """That a group has got more subtasks, and what it could take before."""
+    """That a vertex has got more subtasks, and how many rows per second it could take before."""
 
     before: int
     after: int
     capacity: float
 
     def has_helped(self, capacity: float) -> bool:
+        """Whether it can take so much more now that more still may help."""
         hoped = self.after / self.before - 1
         return capacity >= self.capacity * (1 + LEAST_EFFECT * hoped)
 
@@ -65,7 +66,7 @@ class Autoscaler:
         self._fewer: dict[JobVertexId, _Fewer] = {}
         """By the first vertex of a group."""
         self._grown: dict[JobVertexId, _Growth] = {}
-        """By the first vertex of a group: the last time that it got more subtasks."""
+        """Vertex -> how it got more subtasks the last time; forgotten when it gets fewer."""
         self._pause_ms = 0
         self._no_more_until = 0
 

@@ -107,7 +107,7 @@ class CollectCoordinator(OperatorCoordinator):
         """The checkpoint that this was restored from."""
         self._restored_id: int | None = None
         """The checkpoint that this was restored from, until the next is complete: of it only the cut of this
-        coordinator is known,         and not that of the sinks."""
+        coordinator is known, and not that of the sinks."""
         self._is_closed = False
         self._error: FlinkrayError | None = None
 

@@ -73,8 +73,10 @@ _REMEMBERED = 64
 
 
 class JobCheckpoints:
-    """Carries out what the CheckpointCoordinator of a job decides, and keeps its completed checkpoints.      For the
-    JobMaster's thread; `go_on` is to be called after everything that happens to the job."""
+    """Carries out what the CheckpointCoordinator of a job decides, and keeps its completed checkpoints.
+
+    For the JobMaster's thread; `go_on` is to be called after everything that happens to the job.
+    """
 
     def __init__(
         self,
