@@ -36,7 +36,7 @@ TO_ITSELF = Answered(302, "", {"Location": "/rows"})
 
 @contextlib.contextmanager
 def port_of(talk: Callable[[socket.socket], object]) -> Iterator[int]:
-    """A port at which one connection is talked to."""
+    """A port at which one connection is talked to, whose end it sees as one: what it never read would reset it."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         listening.settimeout(DEADLINE_S)
 
@@ -44,6 +44,9 @@ def port_of(talk: Callable[[socket.socket], object]) -> Iterator[int]:
             connection, _ = listening.accept()
             with connection, contextlib.suppress(OSError):
                 talk(connection)
+                connection.shutdown(socket.SHUT_WR)
+                while connection.recv(1 << 16):
+                    continue
 
         thread = threading.Thread(target=serve)
         thread.start()
