@@ -92,11 +92,14 @@ def _read(text: str, path: str) -> Any:
         raise _Unreadable(str(error)) from error
     try:
         value = _loads(text)
-        found = None if value is None else read.find(value, value)
-    except (_Unreadable, ValueError, RecursionError) as error:
+    except _Unreadable:
         if not read.is_lax:
-            raise _Unreadable(str(error)) from error
+            raise
         return MISSING
+    try:
+        found = None if value is None else read.find(value, value)
+    except (ValueError, RecursionError) as error:
+        raise _Unreadable(str(error)) from error
     if found is not MISSING and found is not None:
         return found
     if value is None or not read.is_lax:

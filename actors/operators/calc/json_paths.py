@@ -2,7 +2,8 @@
 
 A path is `lax` or `strict`, then steps: `.name`, `['name', …]`, `[place, …]` (from behind where it is negative),
 `[from:to]`, `*`, `..` for all that is further in, `[?(condition)]`, and perhaps a function such as `.length()` at the
-end. One that can lead to several values finds an array of them, also of none.
+end. One that can lead to several values finds an array of them, also of none; but what comes before the first step
+that can do so has to be there, unless the path is `lax`.
 """
 
 from __future__ import annotations
@@ -20,8 +21,19 @@ from msgspec import Struct
 MISSING = object()
 """What a path finds where nothing is."""
 
-Step = Callable[[Any, Any], Iterator[Any]]
-"""Gives, of a value and of the root, the values that a step leads to."""
+
+class Step(Struct, frozen=True):
+    """One step of a path."""
+
+    leads_to: Callable[[Any, Any], Iterator[Any]]
+    """Gives, of a value and of the root, the values that it leads to."""
+    is_definite: bool = True
+    """Whether it leads to one value at most."""
+    leads_from: tuple[type, ...] = (object,)
+    """What it can be applied to."""
+    must_find: bool = False
+    """Whether, in a path that is not lax, there has to be something for it."""
+
 
 _MODE = re.compile(r"\s*(?:(?P<mode>lax|strict)\s+)?(?P<path>.*?)\s*", re.IGNORECASE | re.DOTALL)
 _NAME = re.compile(r"[^\s.\[\]()*?'\",=<>!~&|]+")
@@ -43,13 +55,21 @@ class Path(Struct, frozen=True):
     def find(self, value: Any, root: Any) -> Any:
         """What is there; MISSING where it leads nowhere."""
         found = [value]
+        is_one = not self.is_lax
         for step in self.steps:
-            found = [one for each in found for one in step(each, root)]
-        if self.is_definite:
-            if not found:
+            if is_one and not isinstance(found[0], step.leads_from):
                 return MISSING
-            return found[0] if self.function is None else self.function(found[0])
-        return found if self.function is None else self.function(found)
+            found = [one for each in found for one in step.leads_to(each, root)]
+            if is_one and step.must_find and not found:
+                return MISSING
+            is_one = is_one and step.is_definite and bool(found)
+        if self.function is not None:
+            if self.steps and self.steps[0].leads_to is _further_in:
+                return self.function(found)  # which is what such a path is about, by a rule of its own
+            found = [self.function(each) for each in found]
+        if self.is_definite:
+            return found[0] if found else MISSING
+        return found
 
 
 @lru_cache(maxsize=256)
@@ -124,6 +144,12 @@ def _numbers(value: Any) -> list[float]:
     return found
 
 
+def _members(value: Any) -> list[Any]:
+    if not isinstance(value, list) or not value:
+        raise ValueError("there is no array, or an empty one")
+    return value
+
+
 def _length(value: Any) -> Any:
     return len(value) if isinstance(value, list | dict) else None
 
@@ -136,8 +162,8 @@ _FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "max": lambda value: max(_numbers(value)),
     "sum": lambda value: sum(_numbers(value)),
     "avg": lambda value: sum(_numbers(value)) / len(_numbers(value)),
-    "first": lambda value: value[0] if isinstance(value, list) and value else MISSING,
-    "last": lambda value: value[-1] if isinstance(value, list) and value else MISSING,
+    "first": lambda value: _members(value)[0],
+    "last": lambda value: _members(value)[-1],
 }
 
 
@@ -215,7 +241,7 @@ class _Reader:
         """The path from here on, which begins with `$` or `@`, to its end or that of the text."""
         self._at += 1
         steps: list[Step] = []
-        is_definite, function = True, None
+        function = None
         while self._at < len(self._text) and self._text[self._at] in ".[":
             called = self._match(_FUNCTION)
             if called is not None:
@@ -223,47 +249,45 @@ class _Reader:
                 if function is None:
                     raise self._wrong(f"there is no function {called[1]!r}")
                 break
-            step, leads_to_one = self._step()
-            steps += step
-            is_definite = is_definite and leads_to_one
+            steps += self._step()
         if is_whole and self._at < len(self._text):
             raise self._wrong("it cannot be read from there on")
-        return Path(tuple(steps), is_definite, function)
+        return Path(tuple(steps), all(step.is_definite for step in steps), function)
 
-    def _step(self) -> tuple[list[Step], bool]:
-        if self._take(".."):
-            within, _ = self._bracket() if self._take("[") else self._named()
-            return [_further_in, *within], False
-        self._take(".")
-        return self._bracket() if self._take("[") else self._named()
+    def _step(self) -> list[Step]:
+        before = [Step(_further_in, is_definite=False)] if self._take("..") else []
+        if not before:
+            self._take(".")
+        return [*before, self._bracket() if self._take("[") else self._named()]
 
-    def _named(self) -> tuple[list[Step], bool]:
+    def _named(self) -> Step:
         if self._take("*"):
-            return [_of_all], False
+            return Step(_of_all, is_definite=False)
         name = self._match(_NAME)
         if name is None:
             raise self._wrong("a name is missing")
-        return [partial(_of_names, (name[0],), True)], True
+        return Step(partial(_of_names, (name[0],), True), leads_from=(dict,), must_find=True)
 
-    def _bracket(self) -> tuple[list[Step], bool]:
+    def _bracket(self) -> Step:
         self._skip()
         if self._take("?"):
             condition = self._condition_in_parentheses()
             self._close("]")
-            return [partial(_of_condition, condition)], False
+            return Step(partial(_of_condition, condition), is_definite=False, leads_from=(dict, list))
         if self._take("*"):
             self._close("]")
-            return [_of_all], False
+            return Step(_of_all, is_definite=False)
         if (piece := self._match(_SLICE)) is not None and any(piece.groups()):
             self._close("]")
-            return [partial(_of_slice, *(int(each) if each else None for each in piece.groups()))], False
+            bounds = (int(each) if each else None for each in piece.groups())
+            return Step(partial(_of_slice, *bounds), is_definite=False, leads_from=(list,))
         if (places := self._match(_PLACES)) is not None:
             self._close("]")
             numbers = tuple(map(int, places[0].split(",")))
-            return [partial(_of_places, numbers)], len(numbers) == 1
+            return Step(partial(_of_places, numbers), is_definite=len(numbers) == 1, leads_from=(list,))
         return self._quoted_names()
 
-    def _quoted_names(self) -> tuple[list[Step], bool]:
+    def _quoted_names(self) -> Step:
         names = []
         while (quoted := self._match(_QUOTED)) is not None:
             names.append(re.sub(r"\\(.)", r"\1", quoted[1] if quoted[1] is not None else quoted[2]))
@@ -275,7 +299,8 @@ class _Reader:
             raise self._wrong("a name, a place or a condition is missing")
         self._close("]")
         is_last = self._at >= len(self._text) or self._text[self._at] not in ".["
-        return [partial(_of_names, tuple(names), is_last)], len(names) == 1 or is_last
+        is_one = len(names) == 1
+        return Step(partial(_of_names, tuple(names), is_last), is_one or is_last, leads_from=(dict,), must_find=is_one)
 
     # -- conditions
 
