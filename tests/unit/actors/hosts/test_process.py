@@ -34,9 +34,13 @@ def test_each_thread_shows_what_it_waits_for() -> None:
     thread = threading.Thread(target=wait_here, name="the one that waits")
     thread.start()
     try:
-        stacks = process.answer(GetThreadStacks()).threads
-        (found,) = [each for each in stacks if each.name == thread.name]
-        assert "in wait_here" in found.stack
+
+        def stacks() -> list[str]:
+            threads = process.answer(GetThreadStacks()).threads
+            return [each.stack for each in threads if each.name == thread.name]
+
+        # A thread that has just started is still on its way there.
+        eventually(stacks, lambda found: ["in wait_here" in stack for stack in found] == [True])
     finally:
         may_end.set()
         thread.join()

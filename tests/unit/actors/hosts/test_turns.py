@@ -22,24 +22,28 @@ class Crowd:
 
     def __init__(self, count: int) -> None:
         self.turns = Turns(count)
+        self.together = threading.Barrier(count)
         self.lock = threading.Lock()
         self.acting = 0
         self.most = 0
         self.order: list[int] = []
 
-    def act(self, number: int) -> None:
+    def act(self, number: int, together: threading.Barrier | None) -> None:
         with self.lock:
             self.acting += 1
             self.most = max(self.most, self.acting)
             self.order.append(number)
+        if together is not None:
+            together.wait(DEADLINE_S)
         threading.Event().wait(0.0005)
         with self.lock:
             self.acting -= 1
 
     def take_turns(self, number: int, pieces: int) -> None:
-        for _ in range(pieces):
+        """The first piece is at its end when as many act as may."""
+        for piece in range(pieces):
             with self.turns:
-                self.act(number)
+                self.act(number, self.together if piece == 0 else None)
 
 
 def together(*works: Callable[[], object]) -> None:
