@@ -659,7 +659,8 @@ def test_ui_serves_until_it_is_interrupted_and_then_ends_its_server(monkeypatch:
 
     monkeypatch.setenv("RAY_ADDRESS", "elsewhere")
     monkeypatch.setattr("actors.client.rest.attach", attach)
-    monkeypatch.setattr(threading.Event, "wait", interrupted)
+    # Not of all events: threads that others have left in this process wait for theirs.
+    monkeypatch.setattr("actors.client.cli.threading", SimpleNamespace(Event=lambda: SimpleNamespace(wait=interrupted)))
     monkeypatch.setattr(session, "list_clusters", lambda: ["etl"])
     arguments = ["ui", "--address", "head:6379", "--cluster", "etl", "-D", "rest.port=8081"]
     result = CliRunner().invoke(main, arguments)

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-import threading
 import time
+from types import SimpleNamespace
 
 import pytest
 
+from actors.client import pauses
 from actors.client.pauses import FIRST_PAUSE_S, LONGEST_PAUSE_S, MOST_PATIENT_S, PATIENT_SHARE, Pause
 
 
 @pytest.fixture
 def waited(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    pauses: list[float] = []
-    monkeypatch.setattr(threading.Event, "wait", lambda _, timeout_s: pauses.append(timeout_s))
-    return pauses
+    noted: list[float] = []
+    # Its own events alone: threads that others have left in this process wait for theirs.
+    event = SimpleNamespace(wait=noted.append)
+    monkeypatch.setattr(pauses, "threading", SimpleNamespace(Event=lambda: event))
+    return noted
 
 
 @pytest.mark.parametrize(("given", "first_s"), [(None, FIRST_PAUSE_S), (0.001, 0.001)])
