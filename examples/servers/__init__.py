@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import secrets
 import socket
 
 
@@ -11,7 +12,10 @@ class ServerUnavailable(Exception):
 
 
 def free_port() -> int:
-    """A port that nobody listens at."""
-    with contextlib.closing(socket.socket()) as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """A port that nobody listens at, and that nobody else gets before the server has it, or while that is started
+    again: systems give connections those from 32768 on, Ray its workers those up to 20000."""
+    while True:
+        port = 24_000 + secrets.randbelow(8_000)
+        with contextlib.closing(socket.socket()) as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port

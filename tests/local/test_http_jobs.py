@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from examples.servers import free_port
 from flinkray import (
     Configuration,
     HttpSink,
@@ -19,7 +20,7 @@ from flinkray import (
     WatermarkStrategy,
     WebhookSource,
 )
-from tests.support.http import Answered, Service, ask, free_port
+from tests.support.http import Answered, Service, ask
 from tests.support.waiting import eventually
 
 
@@ -46,7 +47,7 @@ def test_no_row_is_lost_where_clients_send_again_what_was_not_acknowledged(tmp_p
 
     refusals = [503]
     with Service(lambda _: Answered(refusals.pop() if refusals else 200)) as service:
-        port = free_port()  # now, as the service might get it
+        port = free_port()
         env = StreamExecutionEnvironment.get_execution_environment(Configuration(options)).set_parallelism(1)
         source = WebhookSource(port, JsonFormat({"n": int}))
         rows = env.from_source(source, WatermarkStrategy.for_monotonous_timestamps(), "webhook")

@@ -9,6 +9,7 @@ from collections import Counter
 import pytest
 
 from flinkray import Count, JobExecutionError, SocketSource, StreamExecutionEnvironment, WatermarkStrategy
+from tests.support.listening import deserted_port
 
 NO_WATERMARKS = WatermarkStrategy.no_watermarks()
 DEADLINE = 30.0
@@ -38,8 +39,7 @@ def test_words_of_a_socket_are_counted(env: StreamExecutionEnvironment) -> None:
 
 
 def test_a_job_whose_server_is_not_there_says_so(env: StreamExecutionEnvironment) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
-    env.from_source(SocketSource("127.0.0.1", port), NO_WATERMARKS, "lines").print()
-    with pytest.raises(JobExecutionError, match=rf"127\.0\.0\.1:{port}\): cannot connect"):
-        env.execute()
+    with deserted_port() as port:
+        env.from_source(SocketSource("127.0.0.1", port), NO_WATERMARKS, "lines").print()
+        with pytest.raises(JobExecutionError, match=rf"127\.0\.0\.1:{port}\): cannot connect"):
+            env.execute()

@@ -23,7 +23,7 @@ from flinkray import (
 )
 from flinkray.testing import Crash, ScriptedSource
 from tests.servers.test_kafka_source import environment
-from tests.support.http import free_port
+from tests.support.listening import deserted_port
 from tests.support.servers.kafka import KafkaBroker
 from tests.support.waiting import eventually
 
@@ -124,13 +124,14 @@ def test_a_broker_that_is_away_for_a_while_is_waited_for(kafka: KafkaBroker) -> 
 
 def test_a_job_that_waits_for_a_broker_is_cancelled_at_once() -> None:
     env = environment(1)
-    env.from_collection(["x"]).sink_to(KafkaSink(f"127.0.0.1:{free_port()}", "t", RawFormat()))
-    client = env.execute_async("write")
-    eventually(client.status, lambda status: status is JobStatus.RUNNING)
-    time.sleep(1)  # the writer waits
-    began = time.monotonic()
-    client.cancel()
-    eventually(client.status, lambda status: status is JobStatus.CANCELED)
+    with deserted_port() as port:
+        env.from_collection(["x"]).sink_to(KafkaSink(f"127.0.0.1:{port}", "t", RawFormat()))
+        client = env.execute_async("write")
+        eventually(client.status, lambda status: status is JobStatus.RUNNING)
+        time.sleep(1)  # the writer waits
+        began = time.monotonic()
+        client.cancel()
+        eventually(client.status, lambda status: status is JobStatus.CANCELED)
     assert time.monotonic() - began < 10, "a task that does not react is given 30 s"
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import http.client
 import json
-import socket
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -83,12 +82,6 @@ class Service:
         if answer.status == 200:
             self.taken.append(asked)
         return web().Response(status=answer.status or 500, text=answer.text, headers=answer.headers)
-
-
-def free_port() -> int:
-    """A port at which nothing listens."""
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        return int(found.getsockname()[1])
 
 
 def ask(

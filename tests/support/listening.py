@@ -1,4 +1,4 @@
-"""What listens for TCP, as Linux tells it."""
+"""What listens for TCP, as Linux tells it, and a port at which nothing does."""
 
 from __future__ import annotations
 
@@ -6,10 +6,19 @@ import contextlib
 import ipaddress
 import os
 import re
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
 _LISTEN = "0A"
+
+
+@contextlib.contextmanager
+def deserted_port() -> Iterator[int]:
+    """A port of this machine that refuses connections as long as the block lasts: nobody else can get it."""
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        yield silent.getsockname()[1]
 
 
 def addresses_of_this_process() -> set[str]:

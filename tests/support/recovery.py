@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import socket
 import sys
 import threading
 import time
@@ -25,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from actors.client.cluster import job_cluster_id
+from examples.servers import free_port
 from flinkray import (
     Configuration,
     Count,
@@ -296,13 +296,6 @@ def stop_killing_the_job_master(job: RecoveryJob, delay_s: float) -> str:
 
 
 # -- nodes -------------------------------------------------------------------------------------------------------
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-    return port
 
 
 def run_losing_a_node(job: RecoveryJob) -> Recovery:

@@ -18,6 +18,7 @@ from flinkray.connectors.socket.source import LineSplitter, SocketSource
 from flinkray.connectors.source import ReaderStatus, SourceBatch
 from flinkray.errors import FlinkrayError, InvalidProgramError, RecordError
 from tests.support.api import DEADLINE, ThreadedRun, rows_of
+from tests.support.listening import deserted_port
 
 
 def reader_threads() -> list[threading.Thread]:
@@ -114,12 +115,12 @@ def test_a_line_without_end_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_nobody_to_connect_to_names_host_port_and_the_way_out() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
-    run = ThreadedRun(SocketSource("127.0.0.1", port))
-    with pytest.raises(FlinkrayError, match=rf"'Source: test' \(socket 127.0.0.1:{port}\): cannot connect .*nc -lk"):
-        run.poll()
-    run.reader.close()
+    with deserted_port() as port:
+        run = ThreadedRun(SocketSource("127.0.0.1", port))
+        where = rf"'Source: test' \(socket 127.0.0.1:{port}\)"
+        with pytest.raises(FlinkrayError, match=rf"{where}: cannot connect .*nc -lk"):
+            run.poll()
+        run.reader.close()
 
 
 def test_a_name_that_does_not_exist_is_an_error() -> None:
@@ -192,11 +193,10 @@ def test_closing_ends_a_thread_that_waits_for_a_connection() -> None:
 
 
 def test_closing_ends_a_thread_that_waits_to_try_again() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
-    run = ThreadedRun(SocketSource("127.0.0.1", port, max_retry_seconds=-1))
-    run.reader.close()
-    assert reader_threads() == []
+    with deserted_port() as port:
+        run = ThreadedRun(SocketSource("127.0.0.1", port, max_retry_seconds=-1))
+        run.reader.close()
+        assert reader_threads() == []
 
 
 def test_a_server_that_is_faster_than_the_task_has_to_wait() -> None:
