@@ -32,6 +32,7 @@ from flinkray import (
 )
 from flinkray.batches.row_codec import decode
 from tests.support.api import DEADLINE
+from tests.support.held_source import HeldSource
 from tests.support.leftovers import nothing_is_left
 from tests.support.saved_jobs import committed, local
 from tests.support.waiting import eventually
@@ -279,8 +280,16 @@ async def only_first_passes(value: int) -> int:
 ROWS = 1_000
 
 
-def lookups(env: Env, directory: Path, function: AsyncFunction, rate: float, *, is_ordered: bool) -> None:
+def lookups(
+    env: Env, directory: Path, function: AsyncFunction, rate: float, *, is_ordered: bool, is_stopped: bool = False
+) -> None:
+    """
+    Args:
+        is_stopped: in the middle of its rows, of which the others do not come.
+    """
     numbers = DataGenSource({"n": SequenceField()}, rows=ROWS, rows_per_second=rate)
+    if is_stopped:
+        numbers = HeldSource({"n": SequenceField()}, ROWS, rate, ROWS // 2)
     rows = env.from_source(numbers, WatermarkStrategy.no_watermarks(), "numbers").uid("numbers")
     wait = AsyncDataStream.ordered_wait if is_ordered else AsyncDataStream.unordered_wait
     wait(rows, function, Time.seconds(20), 40).uid("lookups").sink_to(FileSink(directory)).uid("files")
@@ -327,7 +336,7 @@ def test_a_job_that_was_stopped_with_rows_under_way_goes_on_with_more_subtasks(
 ) -> None:
     env = local(2)
     env.enable_checkpointing("1 h")
-    lookups(env, tmp_path / "rows", Looked(), 1_500, is_ordered=is_ordered)
+    lookups(env, tmp_path / "rows", Looked(), 1_500, is_ordered=is_ordered, is_stopped=True)
     client = env.execute_async()
     try:
         eventually(client.progress, lambda progress: progress.records_out > 200)
@@ -370,7 +379,7 @@ def test_a_checkpoint_need_not_wait_for_calls_that_do_not_come_back(gate: type[G
 def test_a_job_that_is_drained_waits_for_the_results_of_all_rows_that_it_has_read(tmp_path: Path) -> None:
     env = local(2)
     env.enable_checkpointing("1 h")
-    lookups(env, tmp_path / "rows", Looked(), 1_500, is_ordered=False)
+    lookups(env, tmp_path / "rows", Looked(), 1_500, is_ordered=False, is_stopped=True)
     client = env.execute_async()
     try:
         eventually(client.progress, lambda progress: progress.records_out > 100)

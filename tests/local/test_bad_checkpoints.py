@@ -67,13 +67,15 @@ def counting(
     hashes: tuple[str, ...] = (),
     state_type: type = int,
     before: MapFunction | None = None,
+    until: Path | None = None,
 ) -> None:
     """numbers -> as many counting functions as there are uids (the last one counts for the result) -> files.
 
     Args:
         ends: uids of the first and the last operator.
+        until: a file without which a job that has a rate does not end.
     """
-    stream = numbered(env, ROWS, rate).uid(ends[0])
+    stream = numbered(env, ROWS, rate, until).uid(ends[0])
     if before is not None:
         stream = stream.map(before)
     for index, uid in enumerate(uids):
@@ -299,17 +301,19 @@ def test_a_store_that_cannot_be_written_fails_checkpoints_and_then_the_job(
 
 def test_a_job_outlives_a_store_that_is_full_for_a_while(tmp_path: Path, storage: TroubledStorage) -> None:
     env = stored(storage, 1_000)
-    counting(env, tmp_path / "rows", 2_000)
+    all_may_come = tmp_path / "all may come"
+    counting(env, tmp_path / "rows", 2_000, until=all_may_come)
     with started(env) as client:
         eventually(client.checkpoints, lambda overview: overview.counts.completed > 0)
         storage.refusal = errno.ENOSPC
         failing = eventually(client.checkpoints, lambda overview: overview.counts.failed > 2)
         read = client.progress().records_in
+        all_may_come.touch()
         eventually(client.progress, lambda progress: progress.records_in > read)
         assert client.status() is JobStatus.RUNNING
         assert failing.history[0].status is not CheckpointStatus.COMPLETED
-        storage.refusal = None
         completed = client.checkpoints().counts.completed
+        storage.refusal = None
         eventually(client.checkpoints, lambda overview: overview.counts.completed > completed)
         client.result(timeout=30)
     assert committed(tmp_path / "rows") == expected()
@@ -364,11 +368,13 @@ def test_a_restart_passes_over_a_damaged_checkpoint_for_an_older_one(
 ) -> None:
     env = stored(storage, 1_000, **{"execution.checkpointing.num-retained": 2})
     env.set_restart_strategy(RestartStrategies.fixed_delay_restart(2, "10 ms"))
-    counting(env, tmp_path / "rows", 1_000, before=FailsWhenTold(tmp_path / "fail"))
+    all_may_come = tmp_path / "all may come"
+    counting(env, tmp_path / "rows", 1_000, before=FailsWhenTold(tmp_path / "fail"), until=all_may_come)
     with started(env) as client:
         eventually(client.checkpoints, lambda overview: overview.counts.completed >= 3)
         storage.damages_newest = True
         (tmp_path / "fail").touch()
+        all_may_come.touch()
         overview = eventually(client.checkpoints, lambda overview: overview.counts.restored == 2)
         client.result(timeout=30)
     assert storage.damaged is not None

@@ -51,6 +51,7 @@ from flinkray import (
 )
 from flinkray.batches.row_codec import decode
 from flinkray.functions.interfaces import FunctionInitializationContext, FunctionSnapshotContext
+from tests.support.held_source import HeldSource
 from tests.support.waiting import eventually
 
 Env = StreamExecutionEnvironment
@@ -75,16 +76,24 @@ class Numbered(KeyedProcessFunction):
         yield Row(key=ctx.get_current_key(), count=count, n=value.n)
 
 
-def numbers(env: Env, rows: int | None = ROWS, rate: float = 2_000) -> Any:
-    """0, 1, 2 ... slowly."""
+def numbers(env: Env, rows: int | None = ROWS, rate: float = 2_000, *, is_stopped: bool = False) -> Any:
+    """0, 1, 2 ... slowly.
+
+    Args:
+        is_stopped: before its end, which never comes.
+    """
     source = DataGenSource({"n": SequenceField()}, rows=rows, rows_per_second=rate)
+    if is_stopped:
+        source = HeldSource({"n": SequenceField()}, ROWS, rate, ROWS // 2)
     return env.from_source(source, WatermarkStrategy.no_watermarks(), "numbers").uid("numbers")
 
 
-def counting(env: Env, rows: int | None = ROWS, rate: float = 2_000, sink: Sink | None = None) -> None:
+def counting(
+    env: Env, rows: int | None = ROWS, rate: float = 2_000, sink: Sink | None = None, *, is_stopped: bool = False
+) -> None:
     """Each row with its number within its key, into the sink; exactly once, or a number is missing or twice."""
     type_ = [("key", pa.int64()), ("count", pa.int64()), ("n", pa.int64())]
-    keyed = numbers(env, rows, rate).key_by(lambda row: row.n % KEYS)
+    keyed = numbers(env, rows, rate, is_stopped=is_stopped).key_by(lambda row: row.n % KEYS)
     counted = keyed.process(Numbered(), output_type=pa.schema(type_)).uid("counted")
     counted.sink_to(sink or CollectSink("rows")).uid("rows")
 
@@ -152,7 +161,7 @@ def running(env: Env, rows: int = 1) -> Iterator[tuple[JobClient, Reader]]:
 def test_a_job_that_was_stopped_goes_on_elsewhere_as_if_it_had_not_been(tmp_path: Path) -> None:
     env = local().set_parallelism(2).set_default_savepoint_directory(tmp_path / "savepoints")
     env.enable_checkpointing("200 ms")
-    counting(env, sink=FileSink(tmp_path / "rows"))
+    counting(env, sink=FileSink(tmp_path / "rows"), is_stopped=True)
     with started(env) as client:
         saved = client.stop_with_savepoint(timeout=30)
         assert client.status() is JobStatus.FINISHED
@@ -387,7 +396,7 @@ env.execute("numbers")
 
 def test_the_command_line_starts_a_program_from_a_savepoint_if_its_state_has_a_place(tmp_path: Path) -> None:
     env = local()
-    counting(env)
+    counting(env, is_stopped=True)
     with running(env) as (client, reader):
         saved = client.stop_with_savepoint(str(tmp_path / "savepoints"), timeout=30)
         reader.rows()
@@ -435,7 +444,7 @@ def test_a_program_of_pyflink_saves_stops_and_goes_on(tmp_path: Path) -> None:
             self.rows.inc()
             yield f"{self.prefix} {ctx.get_current_key()} {count} {value.n}"
 
-    def program(rate: float, **options: str) -> StreamExecutionEnvironment:
+    def program(source: DataGenSource, **options: str) -> StreamExecutionEnvironment:
         config = Configuration().set_string("execution.target", "local")
         for key, value in options.items():
             config.set_string(key, value)
@@ -448,7 +457,6 @@ def test_a_program_of_pyflink_saves_stops_and_goes_on(tmp_path: Path) -> None:
         checkpoints.set_checkpoint_storage_dir(str(tmp_path / "checkpoints"))
         checkpoints.set_externalized_checkpoint_retention(ExternalizedCheckpointRetention.RETAIN_ON_CANCELLATION)
         env.get_config().set_global_job_parameters({"prefix": "row"})
-        source = DataGenSource({"n": SequenceField()}, rows=ROWS, rows_per_second=rate)
         stream = env.from_source(source, WatermarkStrategy.no_watermarks(), "numbers").uid("numbers")
         stream = stream.key_by(lambda row: row.n % KEYS, key_type=Types.LONG())
         lines = stream.process(Numbering(), output_type=Types.STRING()).uid("numbering")
@@ -458,7 +466,8 @@ def test_a_program_of_pyflink_saves_stops_and_goes_on(tmp_path: Path) -> None:
         lines.sink_to(sink.build()).uid("lines")
         return env
 
-    client = program(2_000).execute_async("numbering")
+    fields = {"n": SequenceField()}
+    client = program(HeldSource(fields, ROWS, 2_000, ROWS // 2)).execute_async("numbering")
     try:
         eventually(client.client.progress, lambda progress: progress.records_out > 100)
         saved = client.stop_with_savepoint(False, str(tmp_path / "savepoints")).result(30)
@@ -468,7 +477,7 @@ def test_a_program_of_pyflink_saves_stops_and_goes_on(tmp_path: Path) -> None:
     files = list((tmp_path / "lines").rglob("part-*.txt"))
     assert 0 < sum(len(file.read_text().splitlines()) for file in files) < ROWS
 
-    env = program(1_000_000, **{"execution.state-recovery.path": saved})
+    env = program(DataGenSource(fields, ROWS), **{"execution.state-recovery.path": saved})
     assert env.execute("numbering again").job_name == "numbering again"
     files = list((tmp_path / "lines").rglob("part-*.txt"))
     lines = [line.split() for file in files for line in file.read_text().splitlines()]

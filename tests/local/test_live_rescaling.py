@@ -28,12 +28,14 @@ ROWS_PER_SECOND = 500
 def test_a_job_that_is_rescaled_while_it_runs_gives_what_an_undisturbed_one_gives(tmp_path: Path, backend: str) -> None:
     env = local(2, None, **{"state.backend.type": backend})
     env.enable_checkpointing("50 ms")
-    everything(env, tmp_path / "rows", ROWS, ROWS_PER_SECOND)
+    all_may_come = tmp_path / "all may come"
+    everything(env, tmp_path / "rows", ROWS, ROWS_PER_SECOND, until=all_may_come)
     with started(env, 150) as client:
         for parallelism in (4, 1, 3):
             now = client.rescale(parallelism, timeout=30)
             assert max(now.values()) == parallelism
             assert {v.vertex_id: v.parallelism for v in client.details().vertices} == now
+        all_may_come.touch()
         client.result(60)
     check_same(committed(tmp_path / "rows"), expected(ROWS))
 

@@ -25,7 +25,6 @@ from tests.support.saved_jobs import (
 from tests.support.waiting import eventually
 
 ROWS = 3_000
-# Far from the end when the first parts are stopped, however slow the machine is.
 ROWS_PER_SECOND = 500
 ROWS_PER_RUN = 150
 

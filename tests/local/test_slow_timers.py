@@ -34,16 +34,19 @@ CALL_S = 0.008
 LONGEST_MS = 3_000
 
 
-def wait() -> None:
-    threading.Event().wait(CALL_S)
+def wait(call_s: float) -> None:
+    threading.Event().wait(call_s)
 
 
 class Timers(KeyedProcessFunction):
+    def __init__(self, call_s: float) -> None:
+        self.call_s = call_s
+
     def process_element(self, value: Any, ctx: Any) -> None:
         ctx.timer_service().register_event_time_timer(KEYS - 1)
 
     def on_timer(self, timestamp: int, ctx: Any) -> Iterator[Any]:
-        wait()
+        wait(self.call_s)
         yield {"n": ctx.get_current_key()}
 
 
@@ -53,26 +56,29 @@ class ClockTimers(Timers):
 
 
 class Windows(ProcessWindowFunction):
+    def __init__(self, call_s: float) -> None:
+        self.call_s = call_s
+
     def process(self, key: Any, context: Any, elements: Iterable[Any]) -> Iterator[Any]:
-        wait()
+        wait(self.call_s)
         yield {"n": key}
 
 
-def timers(rows: DataStream) -> DataStream:
-    return rows.key_by("n").process(Timers())
+def timers(rows: DataStream, call_s: float) -> DataStream:
+    return rows.key_by("n").process(Timers(call_s))
 
 
-def timers_of_the_clock(rows: DataStream) -> DataStream:
-    return rows.key_by("n").process(ClockTimers())
+def timers_of_the_clock(rows: DataStream, call_s: float) -> DataStream:
+    return rows.key_by("n").process(ClockTimers(call_s))
 
 
-def windows(rows: DataStream) -> DataStream:
-    return rows.key_by("n").window(TumblingEventTimeWindows.of(KEYS)).process(Windows())
+def windows(rows: DataStream, call_s: float) -> DataStream:
+    return rows.key_by("n").window(TumblingEventTimeWindows.of(KEYS)).process(Windows(call_s))
 
 
-def folding_windows(rows: DataStream) -> DataStream:
+def folding_windows(rows: DataStream, call_s: float) -> DataStream:
     windowed = rows.key_by("n").window(TumblingEventTimeWindows.of(KEYS))
-    return windowed.reduce(lambda left, _: left, Windows())
+    return windowed.reduce(lambda left, _: left, Windows(call_s))
 
 
 def numbers(env: StreamExecutionEnvironment, count: int | None) -> DataStream:
@@ -102,7 +108,7 @@ def at_once(check: Callable[[Any], None], programs: Sequence[Any]) -> None:
 def test_checkpoints_complete_and_the_job_is_cancelled_while_functions_are_called() -> None:
     def check(program: Any) -> None:
         env = environment({"execution.checkpointing.unaligned.enabled": True})
-        program(numbers(env, None)).sink_to(DiscardSink())
+        program(numbers(env, None), CALL_S).sink_to(DiscardSink())
         client = env.execute_async(program.__name__)
         try:
             # Some have fired, and there are many more by then.
@@ -125,14 +131,14 @@ def test_an_aligned_barrier_behind_the_watermark_comes_between_too(tmp_path: Pat
     """At the end of all rows there are none between the watermark and the barrier. What has not fired in the savepoint
     fires in the job that goes on from it, and nothing twice."""
 
-    def started(options: dict[str, Any], program: Any) -> JobClient:
+    def started(options: dict[str, Any], program: Any, call_s: float) -> JobClient:
         env = environment(options)
         rows = FileSink(tmp_path / program.__name__)
-        program(numbers(env, KEYS)).uid("functions").sink_to(rows).uid("files")
+        program(numbers(env, KEYS), call_s).uid("functions").sink_to(rows).uid("files")
         return env.execute_async(program.__name__)
 
     def check(program: Any) -> None:
-        client = started({}, program)
+        client = started({}, program, 0.1)  # all would take half a minute
         try:
             eventually(client.progress, lambda seen: seen.records_out >= 20, deadline_s=60)
             saved = client.stop_with_savepoint(str(tmp_path / "saved"), timeout=60)
@@ -140,7 +146,7 @@ def test_an_aligned_barrier_behind_the_watermark_comes_between_too(tmp_path: Pat
             client.close()
         first = committed(tmp_path / program.__name__)
         assert 0 < len(first) < KEYS, program.__name__
-        client = started({"execution.state-recovery.path": saved}, program)
+        client = started({"execution.state-recovery.path": saved}, program, 0)
         try:
             client.result(timeout=60)
         finally:

@@ -23,6 +23,7 @@ from flinkray import (
     ValueStateDescriptor,
     WatermarkStrategy,
 )
+from tests.support.held_source import HeldSource
 from tests.support.saved_jobs import Env, local
 from tests.support.waiting import eventually
 
@@ -31,7 +32,7 @@ KEYS = 5
 WITHOUT_SINK: dict[str, Any] = {"execution.state-recovery.ignore-unclaimed-state": True}
 """Results are collected, where the first version printed them."""
 RATE = 300
-"""Rows per second of the first part, which is stopped far from the end."""
+"""Rows per second of the first part, which is stopped and does not end."""
 
 
 def numbered(env: Env, rate: float | None) -> DataStream:
@@ -43,7 +44,8 @@ def numbered(env: Env, rate: float | None) -> DataStream:
         "time": lambda numbers: 10 * numbers,
     }
     strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner("time")
-    return env.from_source(DataGenSource(fields, ROWS, rate), strategy, "numbers").uid("numbers")
+    source = DataGenSource(fields, ROWS) if rate is None else HeldSource(fields, ROWS, rate, ROWS // 2)
+    return env.from_source(source, strategy, "numbers").uid("numbers")
 
 
 Program = Callable[[DataStream], DataStream]

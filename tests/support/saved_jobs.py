@@ -29,6 +29,7 @@ from flinkray import (
     ValueStateDescriptor,
     WatermarkStrategy,
 )
+from tests.support.held_source import HeldSource
 from tests.support.waiting import eventually
 
 Env = StreamExecutionEnvironment
@@ -107,16 +108,24 @@ class Bucketed(KeyedProcessFunction):
         yield Row(kind="second", key=ctx.get_current_key(), a=timestamp, b=total, c=fired)
 
 
-def numbered(env: Env, rows: int | None, rate: float | None) -> DataStream:
-    """Rows (key, n, time) with event time."""
+def numbered(env: Env, rows: int, rate: float | None, until: Path | None = None) -> DataStream:
+    """Rows (key, n, time) with event time.
+
+    Args:
+        rate: of a job that is stopped, in rows per second: it gets a fifth of the rows, and does not end.
+        until: a file with which all others come as well.
+    """
     fields = {"key": keys_of, "n": lambda numbers: numbers, "time": times_of}
+    source = DataGenSource(fields, rows) if rate is None else HeldSource(fields, rows, rate, rows // 5, until)
     strategy = WatermarkStrategy.for_bounded_out_of_orderness(DISORDER_MS).with_timestamp_assigner("time")
-    return env.from_source(DataGenSource(fields, rows, rate), strategy, "numbers").uid("numbers")
+    return env.from_source(source, strategy, "numbers").uid("numbers")
 
 
-def everything(env: Env, directory: Path, rows: int, rate: float | None, pause_s: float = 0.0) -> None:
+def everything(
+    env: Env, directory: Path, rows: int, rate: float | None, pause_s: float = 0.0, until: Path | None = None
+) -> None:
     """Windows with running results, overlapping ones, those that keep rows, and a process function; into files."""
-    stream = numbered(env, rows, rate)
+    stream = numbered(env, rows, rate, until)
     by_key = stream.key_by("key")
     bucketed = stream.key_by(lambda row: row.key).process(Bucketed(pause_s), output_type=RESULT).uid("bucketed")
     assigners = {
