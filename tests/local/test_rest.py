@@ -130,6 +130,9 @@ MORE_THAN_RECORDED = (
     ".exceptionHistory.entries[].failureLabels.type",
     ".exceptionHistory.entries[].taskManagerId",
     ".exceptionHistory.entries[].taskName",
+    # Of a checkpoint that was under way when the job failed.
+    ".history[].failure_message",
+    ".history[].failure_timestamp",
 )
 """Keys that only our answers have, and why."""
 
