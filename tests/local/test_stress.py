@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from actors.hosts.local import LocalHost
-from flinkray import DataGenSource, JobExecutionError, SequenceField, WatermarkStrategy
+from flinkray import DataGenSource, JobExecutionError, MapFunction, SequenceField, WatermarkStrategy
 from flinkray.errors import JobCanceledError, UserFunctionError
 from tests.support.jobs import environment
 from tests.support.leftovers import nothing_is_left
@@ -87,6 +87,22 @@ def test_a_job_that_fails_at_any_row_names_the_users_error_and_closes_everything
     fail_at_a_random_row(seed)
 
 
+has_come, may_go_on = threading.Event(), threading.Event()
+
+
+class LastOnesWait(MapFunction):
+    """Takes so many of its fifty rows that there is room for the others, which come to it."""
+
+    def __init__(self) -> None:
+        self.rows = 0
+
+    def map(self, value: int) -> int:
+        has_come.set()
+        self.rows += 1
+        assert self.rows <= 30 or may_go_on.wait(DEADLINE_S)
+        return value
+
+
 def test_a_slot_that_is_given_back_while_its_job_goes_on_takes_no_rows_with_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -95,15 +111,15 @@ def test_a_slot_that_is_given_back_while_its_job_goes_on_takes_no_rows_with_it(
     env = environment({"slot.idle.timeout": 1, "flinkray.batch.target-rows": 10})
     first = env.from_sequence(1, 100).slot_sharing_group("first").rebalance()
     relay = first.map(lambda x: x).slot_sharing_group("relay").rebalance()
-    slow = relay.map(lambda x: threading.Event().wait(0.02) or x).slot_sharing_group("slow")
-    got: list[int] = []
-    slots: list[int] = []
+    slow = relay.map(LastOnesWait()).slot_sharing_group("slow")
+    has_come.clear()
+    may_go_on.clear()
     with slow.execute_and_collect() as rows:
-        for row in rows:
-            got.append(row)
-            slots.append(sum("/slot-" in address for address in host.addresses()))
-    assert sorted(got) == list(range(1, 101))
-    assert 4 in slots, "the first two slots go once the relay has read all; the relay's stay for the slow ones"
+        assert has_come.wait(DEADLINE_S), "all have their slots from here on"
+        # The first two slots go once the relay has read all; the relay's stay for the slow ones.
+        eventually(lambda: sum("/slot-" in address for address in host.addresses()), lambda slots: slots == 4)
+        may_go_on.set()
+        assert sorted(rows) == list(range(1, 101))
 
 
 dropped = threading.Event()
