@@ -446,7 +446,7 @@ def test_a_job_that_fails_and_loses_its_connections_leads_to_the_table(
 def test_a_job_goes_on_from_savepoints_at_another_parallelism_and_over_restarts_of_the_server(
     postgres: PostgresServer, table: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connections, "RETRY_DELAYS_S", (0.05,) * 200)
+    monkeypatch.setattr(connections, "RETRY_DELAYS_S", (0.05,) * 1_000)  # however long the server takes
     filled(postgres, table, 2_900)
     copy = postgres.create_table("(id bigint PRIMARY KEY, n int, word text)")
     savepoint: str | None = None

@@ -739,7 +739,7 @@ def test_a_table_that_is_locked_is_waited_for_and_named(
 def test_a_server_that_is_away_for_a_while_is_waited_for(
     postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connections, "RETRY_DELAYS_S", (0.01,) * 400)
+    monkeypatch.setattr(connections, "RETRY_DELAYS_S", (0.01,) * 4_000)  # however long the server takes
     table = postgres.create_table("(n bigint)")
     sink = PostgresSink(postgres.uri, table, delivery_guarantee=DeliveryGuarantee.AT_LEAST_ONCE)
     monkeypatch.setattr(PostgresSink, "prepare", identity)

@@ -11,6 +11,8 @@ from actors.mailbox.mail import MAX_PRIORITY, MIN_PRIORITY, Mail
 from actors.mailbox.processor import MailboxProcessor
 from actors.mailbox.task_mailbox import MailboxClosed, MailboxState, TaskMailbox
 
+DEADLINE_S = 20.0
+
 
 class Recorder:
     """A processor whose default action and mails write down that they ran."""
@@ -152,7 +154,7 @@ def test_yield_blocks_until_another_thread_puts_a_mail(loop: Recorder) -> None:
     waiting = threading.Thread(target=executor.yield_)
     waiting.start()
     executor.execute(loop.mail("awaited"), "awaited")
-    waiting.join(timeout=5)
+    waiting.join(DEADLINE_S)
     assert loop.log == ["awaited"]
 
 
@@ -185,7 +187,7 @@ def test_a_resume_from_another_thread_ends_the_wait(loop: Recorder) -> None:
     waiting = threading.Thread(target=loop.processor.wait, args=(None,))
     waiting.start()
     suspension.resume()
-    waiting.join(timeout=5)
+    waiting.join(DEADLINE_S)
     assert not waiting.is_alive()
 
 
@@ -229,7 +231,7 @@ def test_who_waits_in_a_yield_is_released_when_the_mailbox_closes(loop: Recorder
     waiting = threading.Thread(target=wait)
     waiting.start()
     loop.processor.close()
-    waiting.join(timeout=5)
+    waiting.join(DEADLINE_S)
     assert outcome == [MailboxClosed]
 
 
