@@ -235,7 +235,7 @@ class ExecutionResult(Struct, frozen=True, kw_only=True, rename="kebab"):
 
 class Parallelism(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
     """The bounds of a vertex's parallelism. A job goes on as it is until it can have as many subtasks as the upper one
-    says, so that the lower one needs to be no higher; of a job that runs both are what it has."""
+    says, so that the lower one needs to be no higher; of a job that runs they are 1, and what it has."""
 
     lower_bound: int
     upper_bound: int

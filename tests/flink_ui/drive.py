@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import argparse
 import mimetypes
+import operator
 import os
 import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, TextIO
 from urllib.parse import urlsplit
@@ -28,6 +30,8 @@ from tests.support.waiting import eventually
 
 # Flink answers with 404 as well: profilers are off by default, and a process need not print to a file.
 _NOT_IN_FLINK = ("/profiler", "/stdout")
+
+_PARALLELISM_COLUMN = 6
 
 
 class Dashboard:
@@ -196,6 +200,22 @@ def _look_at_vertex(dashboard: Dashboard, view: str, name: str) -> None:
             dashboard.shoot(f"vertex-{name}-metrics-chosen")
 
 
+def rescale(dashboard: Dashboard, client: JobClient) -> None:
+    """Gives a vertex one subtask more by the page's plus, and then one fewer by its minus."""
+    dashboard.open(f"/job/running/{client.job_id}/overview", "average", picture="job-rescale")
+    page, name = dashboard.page, "average"
+    row = page.locator("flink-job-overview-list tr").filter(has=page.get_by_text(name, exact=True))
+    shown = row.locator("td").nth(_PARALLELISM_COLUMN)
+    vertex, now = next((each.vertex_id, each.parallelism) for each in client.details().vertices if each.name == name)
+    for icon, wanted in (("plus", now + 1), ("minus", now)):
+        row.locator("button").filter(has=page.locator(f"[nztype={icon}]")).click()
+        dashboard.wait_for("Job will now try to rescale")
+        dashboard.shoot(f"job-rescale-{icon}")
+        eventually(lambda: client.details().parallelisms[vertex], partial(operator.eq, wanted), deadline_s=60)
+        eventually(lambda: shown.inner_text().strip(), partial(operator.eq, str(wanted)), deadline_s=20)
+        dashboard.shoot(f"job-rescale-{icon}-done")
+
+
 def cancel(dashboard: Dashboard, client: JobClient) -> None:
     """Cancels the job by the page's button. What is left of it shows the numbers that `flinkray info` has."""
     dashboard.open(f"/job/running/{client.job_id}/overview", NAME, picture="job-cancel")
@@ -262,6 +282,7 @@ def main() -> int:
         browser = running.chromium.launch(executable_path=chromium(), args=["--no-sandbox"])
         dashboard = Dashboard(browser, client.web_url, options.page, options.pictures, report)
         look_at_everything(dashboard, client, options.target == "local")
+        rescale(dashboard, client)
         cancel(dashboard, client)
         browser.close()
         print(f"{len(dashboard.complaints)} complaints", file=report)

@@ -178,7 +178,7 @@ def execution_result(job: JobDetails) -> shapes.ExecutionResult:
 def resource_requirements(job: JobDetails) -> dict[str, shapes.VertexRequirements]:
     return {
         vertex.vertex_id: shapes.VertexRequirements(
-            parallelism=shapes.Parallelism(lower_bound=vertex.parallelism, upper_bound=vertex.parallelism)
+            parallelism=shapes.Parallelism(lower_bound=1, upper_bound=vertex.parallelism)
         )
         for vertex in job.vertices
     }

@@ -344,7 +344,7 @@ def test_rescale_prints_what_every_vertex_has_then(client: Client) -> None:
     asked = [call[1] for call in client.calls if call[0] == "rescale"]
     assert asked == [3, {"a=b": 4, "map": 2}]
     shown = json_of("rescale", "abab", "3")
-    assert shown == {"ab": {"parallelism": {"lowerBound": 3, "upperBound": 3}}}
+    assert shown == {"ab": {"parallelism": {"lowerBound": 1, "upperBound": 3}}}
 
 
 @pytest.mark.usefixtures("client")
