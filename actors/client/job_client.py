@@ -221,56 +221,37 @@ class ClusterJobClient(JobClient):
             CheckpointError: the job takes none, does not run, or this one has failed.
             TimeoutError: it is not complete in time, and may still become so.
         """
-        request_id, pause, deadline = uuid.uuid4().hex, self._new_pause(), _deadline(timeout)
-        is_taken = False
-        while True:
-            found = TriggeredCheckpoint()
-            try:
-                # Once more each time, as a JobMaster that has taken another's place knows nothing of the request.
-                self._ask_job_master(TriggerPeriodicCheckpoint(request_id))
-                is_taken = True
-                found = self._ask_job_master(GetTriggeredCheckpoint(request_id)) or found
-            except EndpointGone:
-                pass  # there is no JobMaster at the moment
-            except CheckpointError:
-                if not is_taken:
-                    raise  # else the one that takes the place of another has not started the job yet
-            if found.checkpoint_id is not None:
-                return found.checkpoint_id
-            if found.failure is not None:
-                raise CheckpointError(f"the checkpoint of job {self._job.name!r} has failed: {found.failure}")
-            if self._ended is not None:
-                ended = self._ended.status.value
-                raise CheckpointError(f"job {self._job.name!r} is {ended}, and takes no checkpoints any more")
-            if deadline is not None and time.monotonic() >= deadline:
-                raise TimeoutError(f"the checkpoint of job {self._job.name!r} is not complete yet")
-            pause.wait(deadline)
+        request_id = uuid.uuid4().hex
+        found: TriggeredCheckpoint | None = self._have_done(
+            TriggerPeriodicCheckpoint(request_id),
+            GetTriggeredCheckpoint(request_id),
+            lambda answer: answer.checkpoint_id is not None or answer.failure is not None,
+            CheckpointError,
+            f"the checkpoint of job {self._job.name!r} is not complete yet",
+            _deadline(timeout),
+        )
+        if found is None:
+            ended = self._job.status.value
+            raise CheckpointError(f"job {self._job.name!r} is {ended}, and takes no checkpoints any more")
+        if found.checkpoint_id is None:
+            raise CheckpointError(f"the checkpoint of job {self._job.name!r} has failed: {found.failure}")
+        return found.checkpoint_id
 
     def rescale(self, parallelism: int | Mapping[str, int], timeout: float | None = None) -> dict[str, int]:
-        wanted = _parallelism(parallelism)
-        request, pause, deadline = Rescale(uuid.uuid4().hex, wanted), self._new_pause(), _deadline(timeout)
-        is_taken = False
-        while True:
-            result: RescaleResult | None = None
-            try:
-                # Once more each time, as a JobMaster that has taken another's place knows nothing of the request.
-                self._ask_job_master(request)
-                is_taken = True
-                result = self._ask_job_master(GetRescale(request.request_id))
-            except EndpointGone:
-                is_taken = True  # there is no JobMaster at the moment, and the one that was may have taken it
-            except RescaleError:
-                if not is_taken:
-                    raise  # else the one that takes the place of another has not started the job yet
-            if result is not None and result.error is not None:
-                raise result.error.exception()
-            if result is not None and result.is_done:
-                return result.parallelism
-            if self._look(deadline, waits=True).is_terminal:
-                raise RescaleError(f"job {self._job.name!r} is {self._job.status.value}, and is not rescaled any more")
-            if deadline is not None and time.monotonic() >= deadline:
-                raise TimeoutError(f"job {self._job.name!r} is not rescaled yet; it may still be")
-            pause.wait(deadline)
+        request = Rescale(uuid.uuid4().hex, _parallelism(parallelism))
+        result: RescaleResult | None = self._have_done(
+            request,
+            GetRescale(request.request_id),
+            lambda answer: answer.is_done,
+            RescaleError,
+            f"job {self._job.name!r} is not rescaled yet; it may still be",
+            _deadline(timeout),
+        )
+        if result is None:
+            raise RescaleError(f"job {self._job.name!r} is {self._job.status.value}, and is not rescaled any more")
+        if result.error is not None:
+            raise result.error.exception()
+        return result.parallelism
 
     def trigger_savepoint(self, directory: str | None = None, timeout: float | None = None) -> str:
         return self._savepoint(directory, StopMode.GO_ON, _deadline(timeout))
@@ -373,42 +354,71 @@ class ClusterJobClient(JobClient):
     def _savepoint(self, directory: str | None, stop: StopMode, deadline: float | None) -> str:
         """Asks for a savepoint until it is known what became of it; gives its directory, as JobClient says."""
         request = TriggerSavepoint(uuid.uuid4().hex, absolute(directory) if directory else "", stop)
+        result: SavepointResult | None = self._have_done(
+            request,
+            GetSavepoint(request.request_id),
+            lambda _: True,
+            CheckpointError,
+            f"the savepoint of job {self._job.name!r} is not complete yet; it may still be, as the list of the job's "
+            "checkpoints will show",
+            deadline,
+        )
+        if result is None:
+            assert self._ended is not None
+            result = next((each for each in self._ended.savepoints if each.request_id == request.request_id), None)
+            if result is None:
+                raise _without_savepoint(self._ended, "before the savepoint was complete")
+        return _savepoint_of(result)
+
+    def _have_done(
+        self,
+        request: Any,
+        question: Any,
+        is_done: Callable[[Any], bool],
+        refusal: type[FlinkrayError],
+        late: str,
+        deadline: float | None,
+    ) -> Any:
+        """Has the JobMaster do something, whichever it is meanwhile.
+
+        Args:
+            question: what has come of it; None is the answer of one that does not know of the request.
+            is_done: whether another answer is the last one.
+            refusal: what a JobMaster raises that does not do it.
+            late: what the TimeoutError says.
+
+        Returns:
+            The last answer; None: the job has ended without one.
+        """
         pause = self._new_pause()
-        is_taken = False
+        may_be_taken = was_running = False
         while True:
             try:
-                result = self._ask_for_savepoint(request)
-                is_taken = True
+                answer = self._waiting_ask(self._job.job_master, question)
+                if answer is not None and is_done(answer):
+                    return answer
+                if answer is None:  # also of a JobMaster that has taken another's place
+                    self._waiting_ask(self._job.job_master, request)
+                may_be_taken = True
             except (EndpointGone, EndpointSilentError):
-                result = None  # there is no JobMaster at the moment, or none that answers
-            except CheckpointError:
-                if not is_taken:
+                may_be_taken = True  # by a JobMaster that is gone, or does not answer
+            except refusal:
+                # One that takes the place of another may not have started the job yet; else it will not do it later.
+                if not may_be_taken or was_running:
                     raise
-                result = None  # the one that takes the place of another has not started the job yet
-            if result is not None:
-                return _savepoint_of(result)
-            self._look(deadline, waits=True)
-            if self._ended is not None:
-                made = (each for each in self._ended.savepoints if each.request_id == request.request_id)
-                result = next(made, None)
-                if result is None:
-                    raise _without_savepoint(self._ended, "before the savepoint was complete")
-                return _savepoint_of(result)
+                was_running = self._is_running()
+            if self._look(deadline, waits=True).is_terminal:
+                return None
             if deadline is not None and time.monotonic() >= deadline:
-                raise TimeoutError(
-                    f"the savepoint of job {self._job.name!r} is not complete yet; it may still be, as the list of the "
-                    "job's checkpoints will show"
-                )
+                raise TimeoutError(late)
             pause.wait(deadline)
 
-    def _ask_for_savepoint(self, request: TriggerSavepoint) -> SavepointResult | None:
-        """What became of the savepoint; None: it is under way."""
-        result: SavepointResult | None = self._waiting_ask(self._job.job_master, GetSavepoint(request.request_id))
-        if result is None:
-            # A JobMaster that has taken another's place knows of one that stops the job, once that is complete, and of
-            # no others; the same one takes it once.
-            self._waiting_ask(self._job.job_master, request)
-        return result
+    def _is_running(self) -> bool:
+        """Whether the JobMaster says so, which knows it before the Dispatcher."""
+        with contextlib.suppress(EndpointGone, EndpointSilentError):
+            progress: JobProgress = self._waiting_ask(self._job.job_master, GetJobProgress())
+            return progress.status is JobStatus.RUNNING
+        return False
 
     def _progress_now(self) -> JobProgress:
         try:

@@ -60,6 +60,8 @@ class FakeJobMaster:
     unready: int = 0
     """So many requests come before it has started the job."""
     takes: dict[str, TriggerSavepoint] = field(default_factory=dict)
+    others: set[str] = field(default_factory=set)
+    """Requests for checkpoints and rescales."""
     asked: dict[str, int] = field(default_factory=dict)
 
     def results(self) -> tuple[SavepointResult, ...]:
@@ -148,10 +150,12 @@ class FakeCluster(Host):
                 raise CheckpointError("the job has not started yet")
             case TriggerSavepoint():
                 master.takes.setdefault(request.request_id, request)
+            case TriggerPeriodicCheckpoint():
+                master.others.add(request.request_id)
             case GetSavepoint() if request.request_id in master.takes:
                 master.asked[request.request_id] = master.asked.get(request.request_id, 0) + 1
                 return next((each for each in master.results() if each.request_id == request.request_id), None)
-            case GetTriggeredCheckpoint():
+            case GetTriggeredCheckpoint() if request.request_id in master.others:
                 master.asked[request.request_id] = master.asked.get(request.request_id, 0) + 1
                 if master.error is not None:
                     return TriggeredCheckpoint(failure=str(master.error))
@@ -160,7 +164,11 @@ class FakeCluster(Host):
             case Rescale() if master.unready:
                 master.unready -= 1
                 raise RescaleError("the job has not started yet")
-            case GetRescale():
+            case Rescale(parallelism=int(number)) if number > 128:
+                raise RescaleError("at most 128")
+            case Rescale():
+                master.others.add(request.request_id)
+            case GetRescale() if request.request_id in master.others:
                 master.asked[request.request_id] = master.asked.get(request.request_id, 0) + 1
                 if master.asked[request.request_id] < master.saves_after:
                     return RescaleResult(request.request_id, is_done=False)
@@ -169,7 +177,7 @@ class FakeCluster(Host):
             case GetCheckpoints():
                 return CheckpointOverview()
             case GetJobProgress():
-                return JobProgress(self.job.status, 5, 5, None)
+                return JobProgress(JobStatus.INITIALIZING if master.unready else self.job.status, 5, 5, None)
             case GetJobDetails():
                 return JobDetails(JOB, "job", self.job.status, ((self.job.status, 0),), restarts=1)
             case TakeCollected():
@@ -516,3 +524,19 @@ def test_a_rescale_is_asked_for_until_it_is_done_whoever_the_job_master_is(clust
     cluster.end()
     with pytest.raises(RescaleError, match="job 'job' is FINISHED, and is not rescaled any more"):
         cluster.client().rescale(4, timeout=30)
+
+
+@pytest.mark.parametrize("method", ["rescale", "trigger_checkpoint"])
+def test_a_silent_job_master_is_waited_for(cluster: FakeCluster, method: str) -> None:
+    cluster.silent.add(cluster.job.job_master)
+    cluster.before = on(GetRescale if method == "rescale" else GetTriggeredCheckpoint, 3, cluster.silent.clear)
+    arguments = (4,) if method == "rescale" else ()
+    assert getattr(cluster.client(), method)(*arguments, timeout=30) in (7, {"vertex": 4})
+
+
+def test_a_rescale_that_a_job_refuses_when_it_runs_again_is_not_asked_for_for_ever(cluster: FakeCluster) -> None:
+    client = cluster.client()
+    cluster.masters.clear()
+    cluster.before = on(GetRescale, 3, lambda: cluster.replace_master(unready=2))
+    with pytest.raises(RescaleError, match="at most 128"):
+        client.rescale(200, timeout=30)
