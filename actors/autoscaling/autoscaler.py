@@ -69,6 +69,7 @@ class Autoscaler:
         """Vertex -> how it got more subtasks the last time; forgotten when it gets fewer."""
         self._pause_ms = 0
         self._no_more_until = 0
+        self._no_fewer_until = 0
 
     def reset(self, now: int) -> None:
         """The job starts, restarts or is rescaled: what is known of its load does not hold any more."""
@@ -86,10 +87,13 @@ class Autoscaler:
             else:
                 self._grown.pop(change.vertex.id, None)
 
-    def refused(self, now: int) -> None:
-        """The job goes on as it was: for a while it is not to have more."""
+    def refused(self, changes: Iterable[Change], now: int) -> None:
+        """The job goes on as it was: for a while it is not to have more, or, where that was none of it, fewer."""
         self._pause_ms = min(max(FIRST_PAUSE_MS, 2 * self._pause_ms), LONGEST_PAUSE_MS)
-        self._no_more_until = now + self._pause_ms
+        if any(change.parallelism > change.vertex.parallelism for change in changes):
+            self._no_more_until = now + self._pause_ms
+        else:
+            self._no_fewer_until = now + self._pause_ms
 
     def observe(self, samples: Samples, now: int) -> None:
         """To be called now and then while all tasks run."""
@@ -140,4 +144,5 @@ class Autoscaler:
         fewer.enough.append((now, wanted))
         while fewer.enough[0][0] < now - interval_ms:
             fewer.enough.popleft()
-        return has if now - fewer.since < interval_ms else max(number for _, number in fewer.enough)
+        is_early = now - fewer.since < interval_ms or now < self._no_fewer_until
+        return has if is_early else max(number for _, number in fewer.enough)

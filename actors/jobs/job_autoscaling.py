@@ -81,7 +81,7 @@ class JobAutoscaling:
         (request_id, changes), self._under_way = self._under_way, None
         result = self._rescales.result(request_id)
         if result is None or result.error is not None:
-            self._autoscaler.refused(now)
+            self._autoscaler.refused(changes, now)
         else:
             self._autoscaler.changed(changes)
 
@@ -142,7 +142,7 @@ class JobAutoscaling:
             self._rescales.request(request_id, wanted, now)
         except RescaleError as error:
             log.warning("job %r: the autoscaler cannot rescale it: %s", name, error)
-            self._autoscaler.refused(now)
+            self._autoscaler.refused(changes, now)
         else:
             log.warning("job %r: the autoscaler rescales it: %s", name, text)
             self._under_way = request_id, changes

@@ -136,15 +136,27 @@ def test_a_refused_rescale_is_asked_for_again_after_longer_and_longer_pauses() -
         while not run.look(1.0):
             assert run.now < expected
         assert run.now == expected
-        run.autoscaler.refused(run.now)
+        run.autoscaler.refused(run.changes, run.now)
 
 
 def test_what_is_refused_keeps_no_other_vertex_from_getting_fewer() -> None:
     run = Run()
     for _ in range(60):
         if "first" in run.look(1.0, 0.05):
-            run.autoscaler.refused(run.now)
+            run.autoscaler.refused(run.changes, run.now)
     assert run.look(1.0, 0.05) == {"second": 2}
+
+
+def test_fewer_subtasks_that_are_refused_are_asked_for_again_after_a_pause_and_more_at_once() -> None:
+    """Each time it is asked for, the job takes checkpoints."""
+    run = Run()
+    for expected in (4_500, 64_500):
+        while not run.look(0.2):
+            assert run.now < expected
+        assert run.now == expected
+        run.autoscaler.refused(run.changes, run.now)
+    asked = run.now
+    assert run.until_change(1.0)[0] <= asked + 1_000
 
 
 def test_what_was_enough_long_ago_does_not_count() -> None:
