@@ -414,26 +414,27 @@ class JobMaster(Endpoint):
         return JobDetails(self._job_graph.job_id, self._job_graph.name, JobStatus.INITIALIZING, times)
 
     def _trigger_savepoint(self, request: TriggerSavepoint) -> None:
-        if self._job is None:
-            raise CheckpointError(f"job {self._job_graph.name!r} has not started yet: ask again when it runs")
-        if self._job_graph.is_batch:
-            raise CheckpointError(
-                f"job {self._job_graph.name!r} runs in batch mode, where there are no checkpoints and no savepoints"
-            )
-        self._job.trigger_savepoint(request)
+        self._job_for(CheckpointError).trigger_savepoint(request)
         self._go_on()
 
     def _trigger_checkpoint(self, request_id: str) -> None:
-        if self._job is None:
-            raise CheckpointError(f"job {self._job_graph.name!r} has not started yet: ask again when it runs")
-        self._job.trigger_checkpoint(request_id)
+        self._job_for(CheckpointError).trigger_checkpoint(request_id)
         self._go_on()
 
     def _rescale(self, request: Rescale) -> None:
-        if self._job is None:
-            raise RescaleError(f"job {self._job_graph.name!r} has not started yet: ask again when it runs")
-        self._job.rescale(request)
+        self._job_for(RescaleError).rescale(request)
         self._go_on()
+
+    def _job_for(self, refusal: type[FlinkrayError]) -> RunningJob:
+        """The job, for what needs checkpoints; raises `refusal` where there is none yet, or it can have none."""
+        name = self._job_graph.name
+        if self._job is None:
+            raise refusal(f"job {name!r} has not started yet: ask again when it runs")
+        if self._job_graph.is_batch:
+            raise refusal(
+                f"job {name!r} runs in batch mode, where there are no checkpoints, no savepoints and no rescales"
+            )
+        return self._job
 
     def _on_rows_received(self, collect_id: str) -> None:
         """The driver has all the rows that it wants of one sink."""

@@ -90,6 +90,13 @@ JOB_ENDS: Mapping[JobStatus, JobStatus] = {
 """The status of a job whose executions have all ended -> the terminal status that it goes to. A job that is in another
 status waits for new executions."""
 
+
+def as_hindrance(status: JobStatus) -> str:
+    """What those are told who want something of a job that does not run."""
+    is_over = status.is_terminal or status in (_J.FAILING, _J.CANCELLING)
+    return status.name if is_over else f"{status.name}; ask again when it runs"
+
+
 State = TypeVar("State", ExecutionState, JobStatus)
 
 

@@ -58,6 +58,7 @@ from flinkray.errors import CheckpointError, ErrorInfo
 from flinkray.execution import JobStatus
 from graphs.execution_graph import ExecutionGraph, ExecutionVertex
 from graphs.job_graph import CheckpointSettings
+from graphs.states import as_hindrance
 
 log = logging.getLogger(__name__)
 
@@ -163,7 +164,7 @@ class JobCheckpoints:
                 f"job {self._graph.name!r} takes no checkpoints: {CHECKPOINT_INTERVAL.key} is not set"
             )
         if status is not JobStatus.RUNNING:
-            raise CheckpointError(f"no checkpoint is possible: job {self._graph.name!r} is {status.name}")
+            raise CheckpointError(f"no checkpoint is possible: job {self._graph.name!r} is {as_hindrance(status)}")
         self._triggered.add(request_id, self._coordinator.hasten(self._now()))
 
     def triggered(self, request_id: str) -> TriggeredCheckpoint | None:

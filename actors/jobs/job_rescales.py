@@ -22,7 +22,7 @@ from flinkray.errors import ErrorInfo, FlinkrayError, RescaleError
 from flinkray.execution import JobStatus
 from graphs.execution_graph import ExecutionGraph
 from graphs.rescaling import Parallelisms, parallelisms_for
-from graphs.states import ExecutionState
+from graphs.states import ExecutionState, as_hindrance
 
 log = logging.getLogger(__name__)
 
@@ -89,7 +89,7 @@ class JobRescales:
         if self._step is not None:
             raise RescaleError(f"job {name!r} is being rescaled already; ask again when that is done")
         if self._scheduler.status is not JobStatus.RUNNING:
-            raise RescaleError(f"job {name!r} is {self._scheduler.status.name}; ask again when it runs")
+            raise RescaleError(f"job {name!r} is {as_hindrance(self._scheduler.status)}")
         if self._checkpoints.is_stopping:
             raise RescaleError(f"job {name!r} is being stopped with a savepoint")
         self._wanted = parallelisms_for(graph, wanted)

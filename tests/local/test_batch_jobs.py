@@ -19,11 +19,13 @@ from flinkray import (
     DataStream,
     EventTimeSessionWindows,
     JobExecutionError,
+    JobStatus,
     KeyedCoProcessFunction,
     KeyedProcessFunction,
     MapFunction,
     OutputTag,
     ProcessingTimeSessionWindows,
+    RescaleError,
     RuntimeContext,
     StreamExecutionEnvironment,
     Sum,
@@ -36,6 +38,7 @@ from flinkray import (
 from tests.support.jobs import environment
 from tests.support.leftovers import nothing_is_left
 from tests.support.random_programs import RandomProgram, collected, final_results
+from tests.support.waiting import eventually
 from tests.support.whole_jobs import in_order, rows, rows_of
 
 BATCH = {"execution.runtime-mode": "batch"}
@@ -149,15 +152,20 @@ def test_no_thread_batch_memory_or_file_is_left(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_job_in_batch_mode_takes_no_savepoint(tmp_path: Path) -> None:
+def test_a_job_in_batch_mode_takes_no_savepoint_or_checkpoint_and_is_not_rescaled(tmp_path: Path) -> None:
     release = threading.Event()
     _GATES.append(release)
     env = environment(BATCH)
     env.from_sequence(1, 2).map(_wait).print()
     client = env.execute_async()
     try:
-        with pytest.raises(CheckpointError, match=r"batch mode|not started yet"):
+        eventually(client.progress, lambda progress: progress.status is JobStatus.RUNNING)
+        with pytest.raises(CheckpointError, match="batch mode"):
             client.trigger_savepoint(str(tmp_path), timeout=20)
+        with pytest.raises(CheckpointError, match="batch mode"):
+            client.trigger_checkpoint(timeout=20)
+        with pytest.raises(RescaleError, match="batch mode"):
+            client.rescale(1, timeout=20)
     finally:
         release.set()
         client.result(timeout=30)

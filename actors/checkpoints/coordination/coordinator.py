@@ -66,7 +66,7 @@ from flinkray.state.checkpoint_statistics import CheckpointOverview, RestoredChe
 from flinkray.types.records import OperatorId
 from graphs.execution_graph import AttemptId, Execution, ExecutionGraph
 from graphs.job_graph import CheckpointSettings
-from graphs.states import ExecutionState
+from graphs.states import ExecutionState, as_hindrance
 
 # The pause between two attempts at a checkpoint for which somebody waits, or the end of the job does.
 RETRY_MS = 500
@@ -186,8 +186,8 @@ class CheckpointCoordinator:
         elif self._settings.impossible_because:
             self._refuse(request_id, f"no savepoint is possible: {self._settings.impossible_because}", now)
         elif not self._is_running:
-            status = self._graph.status.current.name
-            self._refuse(request_id, f"no savepoint is possible: the job is {status}; ask again when it runs", now)
+            status = as_hindrance(self._graph.status.current)
+            self._refuse(request_id, f"no savepoint is possible: the job is {status}", now)
         else:
             if stop is not StopMode.GO_ON:
                 self._stop = StopWithSavepoint(request_id)

@@ -737,6 +737,10 @@ def test_a_savepoint_is_refused_while_not_every_task_runs() -> None:
     job.savepoint()
     (done,) = job.commands(SavepointDone)
     assert "the job is RESTARTING; ask again when it runs" in done.error.message  # type: ignore[union-attr]
+    job.graph.transition_job(JobStatus.CANCELLING, 0)
+    job.savepoint()
+    (done,) = job.commands(SavepointDone)
+    assert done.error.message.endswith("the job is CANCELLING")  # type: ignore[union-attr]
 
 
 STARTING = ("SCHEDULED", "DEPLOYING", "INITIALIZING")
