@@ -203,14 +203,15 @@ def _look_at_vertex(dashboard: Dashboard, view: str, name: str) -> None:
 def rescale(dashboard: Dashboard, client: JobClient) -> None:
     """Gives a vertex one subtask more by the page's plus, and then one fewer by its minus."""
     dashboard.open(f"/job/running/{client.job_id}/overview", "average", picture="job-rescale")
-    page, name = dashboard.page, "average"
+    page, name, said = dashboard.page, "average", "Job will now try to rescale"
     row = page.locator("flink-job-overview-list tr").filter(has=page.get_by_text(name, exact=True))
     shown = row.locator("td").nth(_PARALLELISM_COLUMN)
     vertex, now = next((each.vertex_id, each.parallelism) for each in client.details().vertices if each.name == name)
     for icon, wanted in (("plus", now + 1), ("minus", now)):
         row.locator("button").filter(has=page.locator(f"[nztype={icon}]")).click()
-        dashboard.wait_for("Job will now try to rescale")
+        dashboard.wait_for(said)
         dashboard.shoot(f"job-rescale-{icon}")
+        page.get_by_text(said).first.wait_for(state="hidden", timeout=20_000)  # what is seen next is of the next click
         eventually(lambda: client.details().parallelisms[vertex], partial(operator.eq, wanted), deadline_s=60)
         eventually(lambda: shown.inner_text().strip(), partial(operator.eq, str(wanted)), deadline_s=20)
         dashboard.shoot(f"job-rescale-{icon}-done")
