@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from flinkray import ChangelogMode, Row, RowKind
 from flinkray.errors import InvalidProgramError
+from flinkray.tables.api.schemas import Schema
 from flinkray.tables.connectors.in_memory import register_rows
 from tests.support.flink_statements import CHANGES, change_text, flink_statements, is_query
 from tests.support.jobs import environment
@@ -83,3 +85,36 @@ def test_each_row_on_its_own_gives_the_changes_that_flink_gives() -> None:
     found = rows_in_order(env, streams)
     changes = {name: [change_text(row[-1], row[:-1]) for row in map(tuple, rows)] for name, rows in found.items()}
     assert changes == json.loads(CHANGES.read_text())
+
+
+@pytest.mark.parametrize("mode", ["streaming", "batch"])
+def test_changes_by_key_and_those_that_come_again_count_once(mode: str, tmp_path: Path) -> None:
+    env = environment({"execution.runtime-mode": mode})
+    tables = env.tables
+    changes = [
+        ("c", None, (1, 5)),
+        ("u", (1, 5), (1, 7)),
+        ("c", None, (2, 1)),
+        ("c", None, (3, 4)),
+        ("d", (3, 4), None),
+    ]
+    rows = [
+        {"op": op, **{name: row and {"id": row[0], "v": row[1]} for name, row in (("before", old), ("after", new))}}
+        for op, old, new in changes
+    ]
+    (tmp_path / "a.json").write_text("".join(json.dumps(row) + "\n" for row in [*rows, *rows[2:]]))
+    tables.execute_sql(
+        "CREATE TABLE again (id INT PRIMARY KEY NOT ENFORCED, v INT) "
+        f"WITH ('connector' = 'filesystem', 'format' = 'debezium-json', 'path' = '{tmp_path}')"
+    )
+    tables.execute_sql("SET 'table.exec.source.cdc-events-duplicate' = 'true'")
+    by_key = [Row(id=1, v=5), Row.of_kind(RowKind.UPDATE_AFTER, id=1, v=7), Row(id=2, v=1), Row(id=3, v=4)]
+    by_key.append(Row.of_kind(RowKind.DELETE, id=3, v=4))
+    schema = Schema.new_builder().column("id", "BIGINT NOT NULL").column("v", "BIGINT").primary_key("id").build()
+    stream = env.from_collection(by_key).set_parallelism(1)
+    tables.create_temporary_view("upserts", tables.from_changelog_stream(stream, schema, ChangelogMode.UPSERT))
+    found = {}
+    for table in ("again", "upserts"):
+        query = tables.sql_query(f"SELECT COUNT(*) AS n, SUM(v) AS v, MIN(v) AS least FROM {table}")
+        found[table] = query.to_pandas().values.tolist()
+    assert found == {"again": [[2, 8, 1]], "upserts": [[2, 8, 1]]}

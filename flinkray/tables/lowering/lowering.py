@@ -43,7 +43,8 @@ class PlanLowering(Lowering):
 
     def scanned(self, scan: Scan, before: bool) -> Transformation:
         rows = super().scanned(scan, before)
-        if self.options.is_batch or not (self._may_repeat(scan) or is_to_normalize(scan.table, before)):
+        # In batch mode all that reads a changelog takes rows as they were.
+        if not (self._may_repeat(scan) or is_to_normalize(scan.table, before or self.options.is_batch)):
             return rows
         return normalized(scan, rows, self, before)
 

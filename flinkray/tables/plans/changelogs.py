@@ -30,8 +30,9 @@ def final_changes(plan: Plan) -> Changes:
     """As `changes_of`, in batch mode: what has state gives its final rows when all have come, so that only rows of
     tables that are changelogs themselves, and what keeps their kinds, make changes."""
     match plan:
-        case nodes.Scan():
-            return plan.table.changes
+        case nodes.Scan(table=table):  # changes by key come as a whole changelog
+            made = table.changes
+            return Changes(made.updates, made.deletes) if table.primary_key else made
         case nodes.KindsOfColumn():
             return _ALL
         case (

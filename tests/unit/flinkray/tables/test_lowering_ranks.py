@@ -136,7 +136,9 @@ def test_changes_without_the_rows_as_they_were_become_a_whole_changelog() -> Non
     assert made.rows.names == ("id", "name")
     assert (made.takes, made.gives) == ((UPSERTS,), ALL)
     assert factories(lowering().of(plan_of("SELECT name FROM c")), NormalizeFactory) == []
-    assert factories(lowering(is_batch=True).of(plan_of("SELECT name FROM u")), NormalizeFactory) == []
+    (made,) = factories(lowering(is_batch=True).of(plan_of("SELECT name FROM u")), NormalizeFactory)
+    assert (made.takes, made.gives) == ((UPSERTS,), ALL)
+    assert factories(lowering(is_batch=True).of(plan_of("SELECT name FROM c")), NormalizeFactory) == []
 
 
 @pytest.mark.parametrize(
@@ -163,8 +165,9 @@ def test_rows_of_a_sink_are_kept_where_several_may_have_its_key(
         assert normalized.gives == gives
 
 
-def test_changes_that_may_come_again_are_compared_with_the_row_that_is_known() -> None:
-    used = lowering(has_duplicates=True)
+@pytest.mark.parametrize("is_batch", [False, True])
+def test_changes_that_may_come_again_are_compared_with_the_row_that_is_known(is_batch: bool) -> None:
+    used = lowering(has_duplicates=True, is_batch=is_batch)
     with_connector = {name: replace(table, options=(("connector", "x"),)) for name, table in TABLES.items()}
     (made,) = factories(used.of(Scan(with_connector["c"], (0, 1))), NormalizeFactory)
     assert (made.takes, made.gives) == ((ALL,), ALL)
