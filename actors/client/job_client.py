@@ -231,7 +231,7 @@ class ClusterJobClient(JobClient):
             _deadline(timeout),
         )
         if found is None:
-            ended = self._job.status.value
+            ended = self._look().value
             raise CheckpointError(f"job {self._job.name!r} is {ended}, and takes no checkpoints any more")
         if found.checkpoint_id is None:
             raise CheckpointError(f"the checkpoint of job {self._job.name!r} has failed: {found.failure}")
@@ -248,7 +248,7 @@ class ClusterJobClient(JobClient):
             _deadline(timeout),
         )
         if result is None:
-            raise RescaleError(f"job {self._job.name!r} is {self._job.status.value}, and is not rescaled any more")
+            raise RescaleError(f"job {self._job.name!r} is {self._look().value}, and is not rescaled any more")
         if result.error is not None:
             raise result.error.exception()
         return result.parallelism

@@ -540,3 +540,15 @@ def test_a_rescale_that_a_job_refuses_when_it_runs_again_is_not_asked_for_for_ev
     cluster.before = on(GetRescale, 3, lambda: cluster.replace_master(unready=2))
     with pytest.raises(RescaleError, match="at most 128"):
         client.rescale(200, timeout=30)
+
+
+def test_a_client_that_has_ended_its_cluster_tells_how_the_job_ended(cluster: FakeCluster) -> None:
+    client = ClusterJobClient(cluster, "c", cluster.job, owns_cluster=True)
+    cluster.end(JobStatus.CANCELED)
+    cluster.job = replace(cluster.job, status=JobStatus.RUNNING)
+    cluster.masters.clear()
+    client.close()
+    with pytest.raises(RescaleError, match="is CANCELED, and is not rescaled any more"):
+        client.rescale(4, timeout=30)
+    with pytest.raises(CheckpointError, match="is CANCELED, and takes no checkpoints any more"):
+        client.trigger_checkpoint(timeout=30)
