@@ -56,6 +56,17 @@ class _Fewer(Struct):
     enough: deque[tuple[int, int]] = field(default_factory=deque)
 
 
+class _Pause(Struct):
+    """For which nothing is asked for that was refused; longer each time."""
+
+    length_ms: int = 0
+    until: int = 0
+
+    def begin(self, now: int) -> None:
+        self.length_ms = min(max(FIRST_PAUSE_MS, 2 * self.length_ms), LONGEST_PAUSE_MS)
+        self.until = now + self.length_ms
+
+
 class Autoscaler:
     """Decides for one job. Not thread-safe; times are epoch milliseconds."""
 
@@ -67,9 +78,7 @@ class Autoscaler:
         """By the first vertex of a group."""
         self._grown: dict[JobVertexId, _Growth] = {}
         """Vertex -> how it got more subtasks the last time; forgotten when it gets fewer."""
-        self._pause_ms = 0
-        self._no_more_until = 0
-        self._no_fewer_until = 0
+        self._no_more, self._no_fewer = _Pause(), _Pause()
 
     def reset(self, now: int) -> None:
         """The job starts, restarts or is rescaled: what is known of its load does not hold any more."""
@@ -79,7 +88,7 @@ class Autoscaler:
 
     def changed(self, changes: Iterable[Change]) -> None:
         """The job has got what was decided."""
-        self._pause_ms = 0
+        self._no_more.length_ms = self._no_fewer.length_ms = 0
         for change in changes:
             if change.parallelism > change.vertex.parallelism:
                 growth = _Growth(change.vertex.parallelism, change.parallelism, change.demand.capacity)
@@ -89,11 +98,8 @@ class Autoscaler:
 
     def refused(self, changes: Iterable[Change], now: int) -> None:
         """The job goes on as it was: for a while it is not to have more, or, where that was none of it, fewer."""
-        self._pause_ms = min(max(FIRST_PAUSE_MS, 2 * self._pause_ms), LONGEST_PAUSE_MS)
-        if any(change.parallelism > change.vertex.parallelism for change in changes):
-            self._no_more_until = now + self._pause_ms
-        else:
-            self._no_fewer_until = now + self._pause_ms
+        is_more = any(change.parallelism > change.vertex.parallelism for change in changes)
+        (self._no_more if is_more else self._no_fewer).begin(now)
 
     def observe(self, samples: Samples, now: int) -> None:
         """To be called now and then while all tasks run."""
@@ -130,7 +136,7 @@ class Autoscaler:
         if wanted < has:
             return self._after_a_while(first, has, wanted, now)
         self._fewer.pop(first, None)
-        may_have_more = now >= self._no_more_until and all(
+        may_have_more = now >= self._no_more.until and all(
             growth.has_helped(demands[each.id].capacity)
             for each in members
             if (growth := self._grown.get(each.id)) is not None and growth.after == has
@@ -144,5 +150,5 @@ class Autoscaler:
         fewer.enough.append((now, wanted))
         while fewer.enough[0][0] < now - interval_ms:
             fewer.enough.popleft()
-        is_early = now - fewer.since < interval_ms or now < self._no_fewer_until
+        is_early = now - fewer.since < interval_ms or now < self._no_fewer.until
         return has if is_early else max(number for _, number in fewer.enough)

@@ -159,6 +159,16 @@ def test_fewer_subtasks_that_are_refused_are_asked_for_again_after_a_pause_and_m
     assert run.until_change(1.0)[0] <= asked + 1_000
 
 
+def test_what_is_refused_has_a_pause_for_more_subtasks_and_one_for_fewer() -> None:
+    run = Run()
+    asked: dict[str, list[int]] = {"first": [], "second": []}
+    while run.now < 200_000:
+        if changed := run.look(1.0, 0.05):
+            asked[next(iter(changed))].append(run.now)
+            run.autoscaler.refused(run.changes, run.now)
+    assert asked == {"first": [1_500, 61_500, 181_500], "second": [4_500, 64_500, 184_500]}
+
+
 def test_what_was_enough_long_ago_does_not_count() -> None:
     run = Run(parallelism=10, most_lost=1.0)
     for _ in range(45):
