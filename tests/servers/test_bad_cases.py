@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import pyarrow as pa
@@ -31,7 +32,7 @@ from flinkray.batches.batch import Batch
 from flinkray.connectors import fetcher
 from flinkray.connectors.kafka import enumerator as kafka_enumerator
 from flinkray.connectors.kafka import reader as kafka_reader
-from flinkray.connectors.kafka.enumerator import KafkaSplit
+from flinkray.connectors.kafka.enumerator import KafkaEnumeratorState, KafkaSplit
 from flinkray.connectors.kafka.transactions.coordinators import TransactionCoordinators
 from flinkray.connectors.nats.enumerator import NatsSplit
 from flinkray.connectors.postgres import connections
@@ -39,6 +40,7 @@ from flinkray.connectors.postgres.changes.splits import LogSplit
 from flinkray.connectors.redis.enumerator import RedisSplit
 from tests.servers.test_kafka_source import environment
 from tests.servers.test_postgres_lookup import Figures
+from tests.support.api import Assignments
 from tests.support.bad_cases import check, committed, enumerated, polled, writer_of, written
 from tests.support.operators import as_batch
 from tests.support.servers.kafka import KafkaBroker
@@ -82,6 +84,17 @@ def test_kafka_sources(kafka: KafkaBroker, monkeypatch: pytest.MonkeyPatch) -> N
     def read(source: KafkaSource, offset: int = 0, partition: int = 0) -> Any:
         return polled(source, [KafkaSplit(topic, partition, offset)])
 
+    def made_anew() -> None:
+        with contextlib.closing(source().create_enumerator(Assignments())) as former:
+            former.start()
+            state = former.snapshot_state(1)
+        renewed = KafkaEnumeratorState(
+            state.known, (), {each: f"not {known}" for each, known in state.topic_ids.items()}
+        )
+        assert renewed.topic_ids.keys() == {topic}
+        with contextlib.closing(source().create_enumerator(Assignments(), renewed)) as later:
+            later.start()
+
     registry = SchemaRegistry(f"http://{NOBODY}")
     avro = AvroFormat({"type": "record", "name": "R", "fields": [{"name": "n", "type": "int"}]}, registry=registry)
     login = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN"}
@@ -105,6 +118,8 @@ def test_kafka_sources(kafka: KafkaBroker, monkeypatch: pytest.MonkeyPatch) -> N
                 source(client_options={"security.protocol": "SSLL"})
             ),
             "a login that the brokers do not take": lambda: soon(source(client_options=login)),
+            "TLS where the brokers speak none": lambda: soon(source(client_options={"security.protocol": "SSL"})),
+            "a topic that was deleted and made anew": made_anew,
             "a registry of schemas that does not answer": lambda: polled(
                 source(value_format=avro), [KafkaSplit(kafka_with(kafka, b"\0\0\0\0\1\2"), 0, 0)]
             ),
@@ -170,6 +185,12 @@ def test_kafka_sinks(kafka: KafkaBroker) -> None:
             ),
             "a transaction that took too long while rows were written": ended_by_others,
             "a transaction that took too long before its commit": aborted_before_its_commit,
+            "a login without a part": lambda: written(
+                exactly_once("login", **{"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN"}), ROWS
+            ),
+            "a file of TLS that is not there": lambda: written(
+                exactly_once("tls", **{"security.protocol": "SSL", "ssl.ca.location": "absent.pem"}), ROWS
+            ),
             "brokers that do not answer about transactions": lambda: written(
                 KafkaSink(NOBODY, "t", JSON, delivery_guarantee=EXACTLY_ONCE), ROWS
             ),
@@ -405,6 +426,7 @@ def test_nats(nats: NatsTestServer) -> None:
             "a stream that is not there": lambda: enumerated(source(stream="nowhere")),
             "a stream that deletes what is read": lambda: read(source(stream=queue), queue),
             "messages that were deleted before they were read": lambda: read(source(stream=trimmed), trimmed, 3),
+            "a stream that was deleted and made anew": lambda: read(source(), last=99),
             "a poison message": lambda: read(source()),
             "a stream to write to that is not there": lambda: written(sink("nowhere"), ROWS),
             "a subject of no stream": lambda: written(NatsSink(nats.url, "nowhere", JSON), ROWS),

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -246,19 +247,50 @@ def test_messages_that_were_deleted_unread_are_an_error_or_left_out(nats: NatsTe
     nats.connection.run(lambda client: client.jetstream().purge_stream(stream, seq=6))
     for gone, expected in (("fail", None), ("skip", [5, 6, 7, 8, 9])):
         source = NatsSource(nats.url, stream, JSON, gone=gone)  # type: ignore[arg-type]
-        fetcher = NatsFetcher(source._settings, source.output_type, "operator 'm'", Patience(print))
-        fetcher.open()
-        try:
+        with opened(source) as fetcher:
             list(fetcher.add_splits([NatsSplit(stream, ">", 3, is_begun=True)]))
             if expected is None:
                 with pytest.raises(NatsError, match=rf"messages 4 to 5 of stream '{stream}' are not there"):
                     list(fetcher.fetch())
             else:
-                (fetched,) = eventually(lambda: list(fetcher.fetch()), deadline_s=30)  # noqa: B023
+                (fetched,) = eventually(lambda: list(fetcher.fetch()), deadline_s=30)
                 assert fetched.batch is not None
                 assert fetched.batch.data.column("n").to_pylist() == expected
-        finally:
-            fetcher.close()
+
+
+@pytest.mark.parametrize("count", [2, 9])
+def test_a_stream_that_was_made_anew_is_an_error_or_read_from_its_first_message(
+    nats: NatsTestServer, stream: str, count: int
+) -> None:
+    """Behind the last message of the former one nothing would come, or what came before it would be left out."""
+    nats.write(f"{stream}.a", payloads(range(3)))
+    source = NatsSource(nats.url, stream, JSON)
+    with opened(source) as fetcher:
+        list(fetcher.add_splits([NatsSplit(stream, ">", 0)]))
+        former = eventually(lambda: list(fetcher.fetch()), deadline_s=30)[0].split
+    assert former.last == 3
+    nats.delete_stream(stream)
+    nats.create_stream(stream)
+    nats.write(f"{stream}.a", payloads(range(10, 10 + count)))
+    with opened(source) as fetcher:
+        list(fetcher.add_splits([former]))
+        with pytest.raises(NatsError, match=rf"stream '{stream}' was deleted and made anew"):
+            list(fetcher.fetch())
+    with opened(NatsSource(nats.url, stream, JSON, gone="skip")) as fetcher:
+        list(fetcher.add_splits([former]))
+        (fetched,) = eventually(lambda: list(fetcher.fetch()), deadline_s=30)
+    assert fetched.batch is not None
+    assert fetched.batch.data.column("n").to_pylist() == list(range(10, 10 + count))
+
+
+@contextlib.contextmanager
+def opened(source: NatsSource) -> Iterator[NatsFetcher]:
+    fetcher = NatsFetcher(source._settings, source.output_type, "operator 'm'", Patience(print))
+    fetcher.open()
+    try:
+        yield fetcher
+    finally:
+        fetcher.close()
 
 
 # -- errors

@@ -207,9 +207,11 @@ def examples() -> dict[str, Any]:
             (DeltaStart(version=3), IcebergStart(after=5)),
         ],
         "redis": [RedisRows("mark", "sink", b"\xdd\0\0\0\0"), RedisSplit("orders", "5-0", None, is_begun=True)],
-        "nats": [NatsRows("orders.marks.5", "sink", b"\x90"), NatsSplit("orders", "orders.>", 5, 9, is_begun=True)],
+        "nats": [NatsRows("orders.marks.5", "sink", b"\x90"), NatsSplit("orders", ">", 5, 9, None, True, "2026")],
         "transactions": [KafkaTransaction("orders-0-7-0123456789ab", 4, 0)],
-        "partitions": KafkaEnumeratorState(frozenset({("orders", 0)}), (KafkaSplit("orders", 1, 5, 9),)),
+        "partitions": KafkaEnumeratorState(
+            frozenset({("orders", 0)}), (KafkaSplit("orders", 1, 5, 9),), {"orders": "AbCdEf"}
+        ),
         "parts of a table": [PostgresSplit("ONLY t@0", "ONLY t", "page", 0, None, 65_537)],
         "what is read of a table": PostgresSourceSettings("host=h", "t", "t", (Column("n", 20, -1),), "n > 1", None),
         "changes of a table": [

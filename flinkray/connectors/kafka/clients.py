@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
 from flinkray.errors import ConnectorError, InvalidProgramError
@@ -12,6 +13,9 @@ from flinkray.extras import import_package
 
 TIMEOUT_S = 15.0
 """How long a question to the brokers may take, such as for the partitions of a topic."""
+_IDS_S = 5.0
+"""How long is waited for the ids of topics, without which nothing is but a check."""
+_NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 AGAIN_S = 0.1
 """How soon they are asked again while partitions get a leader."""
 # What flinkray decides itself: offsets are in checkpoints, and nobody else may move or reset them.
@@ -64,6 +68,9 @@ _SETTLING = (
 Java's client asks again after."""
 _TELLING = ("_AUTHENTICATION", "SASL_AUTHENTICATION_FAILED", "_SSL", "_RESOLVE")
 """What a client says of its connections only, while a question just gets no answer."""
+_ENCRYPTION = ("SSL handshake", "security.protocol")
+"""What a client says of connections that brokers close at once, as they speak with or without TLS, and the client does
+not; by its code that is just a lost one."""
 _REFUSED = ("_AUTHENTICATION", "SASL_AUTHENTICATION_FAILED")
 """Those of them that are so the next time, too. Of encrypted connections the client says the same where a broker that
 stops has closed one."""
@@ -124,7 +131,7 @@ class Brokers:
 
     def note(self, error: Any) -> None:
         """Called by the client, on the thread that asks it for messages."""
-        if error.name() in _TELLING:
+        if error.name() in _TELLING or _is_of_encryption(error):
             self._telling = error
             self._refuses = error.name() in _REFUSED
         elif error.name() in _AWAY:
@@ -189,6 +196,26 @@ def asked(question: Callable[[], Any], what: str, servers: str) -> Any:
             threading.Event().wait(AGAIN_S)
 
 
+def _is_of_encryption(error: Any) -> bool:
+    return any(text in error.str() for text in _ENCRYPTION)
+
+
+def topic_ids(servers: str, client_options: Mapping[str, Any], topics: Sequence[str]) -> dict[str, str]:
+    """What tells topics from later ones of the same name. Brokers before version 2.8 have no such ids, and topics are
+    left out of which they do not say them now."""
+    package, admin = confluent_kafka(), import_package("confluent_kafka.admin", "Kafka")
+    try:
+        client = admin.AdminClient({**client_options, "bootstrap.servers": servers, "log_level": 0})
+        asked_for = client.describe_topics(package.TopicCollection(list(topics)), request_timeout=_IDS_S)
+    except (package.KafkaException, TypeError, ValueError):
+        return {}
+    found = {}
+    for topic, described in asked_for.items():
+        with contextlib.suppress(package.KafkaException, TimeoutError):
+            found[topic] = str(described.result(_IDS_S).topic_id)
+    return {topic: each for topic, each in found.items() if each != _NO_ID}
+
+
 def is_missing(error: Any) -> bool:
     """Whether brokers say of a topic that there is none."""
     return error.name() in ("UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_TOPIC")
@@ -198,7 +225,9 @@ def explained(error: Any, servers: str) -> str:
     """An error of the client, with what can be done about it."""
     name = error.name()
     hint = _HINTS.get(name)
-    if name in _AWAY:
+    if _is_of_encryption(error):
+        hint = "does the listener want TLS, or none? security.protocol and ssl.* in client_options say what it gets"
+    elif name in _AWAY:
         hint = f"no broker answers at {servers}; are they running and reachable from here?"
     elif name == "_TIMED_OUT":
         hint = f"no broker answered at {servers} within {TIMEOUT_S:.0f} s; are they reachable from here?"

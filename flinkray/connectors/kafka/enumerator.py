@@ -52,10 +52,12 @@ class KafkaSplit(Struct, frozen=True):
 
 
 class KafkaEnumeratorState(Struct, frozen=True):
-    """Partitions that are known, and the splits of them that no reader has."""
+    """Partitions that are known, the splits of them that no reader has, and by topic what tells it from a later one of
+    its name."""
 
     known: frozenset[Partition]
     waiting: tuple[KafkaSplit, ...]
+    topic_ids: Mapping[str, str] = {}
 
 
 class KafkaEnumerator(SplitEnumerator):
@@ -71,20 +73,24 @@ class KafkaEnumerator(SplitEnumerator):
         settings: KafkaSourceSettings,
         restored: KafkaEnumeratorState | None,
         make_consumer: Callable[[Callable[[Any], None]], Any],
+        ask_for_ids: Callable[[Sequence[str]], Mapping[str, str]],
     ) -> None:
         """
         Args:
             make_consumer: makes one with that `error_cb`.
+            ask_for_ids: what tells topics from later ones of their names, as far as that is known.
         """
         self._context = context
         self._brokers = Brokers(settings.servers)
         self._settings = settings
         self._make_consumer = make_consumer
+        self._ask_for_ids = ask_for_ids
         self._patience = Patience(lambda _: None, lambda: context.now_ms() / 1000)
         self._was_refused = False
         """Whether the brokers have refused what they were asked for since their last answer."""
         self._consumer: Any = None
         self._known: set[Partition] = set() if restored is None else set(restored.known)
+        self._topic_ids: dict[str, str] = {} if restored is None else dict(restored.topic_ids)
         self._is_restored = restored is not None
         self._waiting: dict[int, list[KafkaSplit]] = defaultdict(list)
         self._ready: set[int] = set()
@@ -110,7 +116,7 @@ class KafkaEnumerator(SplitEnumerator):
 
     def snapshot_state(self, checkpoint_id: int) -> KafkaEnumeratorState:
         waiting = tuple(split for splits in self._waiting.values() for split in splits)
-        return KafkaEnumeratorState(frozenset(self._known), waiting)
+        return KafkaEnumeratorState(frozenset(self._known), waiting, dict(self._topic_ids))
 
     def close(self) -> None:
         if self._consumer is not None:
@@ -142,6 +148,7 @@ class KafkaEnumerator(SplitEnumerator):
 
     def _discover(self, is_first: bool) -> None:
         found = self._partitions()
+        self._check_topics({topic for topic, _ in found})
         new = sorted(found - self._known)
         if new:
             starts = self._settings.start if is_first else KafkaOffsets.earliest()
@@ -153,6 +160,18 @@ class KafkaEnumerator(SplitEnumerator):
                 self._waiting[self._owner(split)].append(split)
             self._known.update(new)
         self._assign()
+
+    def _check_topics(self, topics: set[str]) -> None:
+        """
+        Raises:
+            KafkaError: one of them is another one than it was: its first messages would be taken for those read.
+        """
+        for topic, known in self._ask_for_ids(sorted(topics)).items():
+            if self._topic_ids.setdefault(topic, known) != known:
+                raise KafkaError(
+                    f"topic {topic!r} at {self._settings.servers} was deleted and made anew, and the offsets at which "
+                    "the job is are of the former one. Start without the state of this source"
+                )
 
     def _partitions(self) -> set[Partition]:
         """The partitions of the topics that are asked for. Those that brokers have just made are waited for.

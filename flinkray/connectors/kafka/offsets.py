@@ -21,7 +21,7 @@ class KafkaOffsets(Struct, frozen=True):
         kind: what the place is.
         timestamp_ms: of "timestamp".
         offsets: of "offsets": by (topic, partition); others are at `fallback`.
-        fallback: of "committed" and "offsets": for partitions that have none.
+        fallback: of "committed" and "offsets": for partitions that have none; of "committed" also where it is no more.
     """
 
     kind: Literal["earliest", "latest", "timestamp", "committed", "offsets"]
@@ -46,7 +46,8 @@ class KafkaOffsets(Struct, frozen=True):
 
     @staticmethod
     def committed(fallback: Literal["earliest", "latest", "none"] = "none") -> KafkaOffsets:
-        """Where the group has got to; "none": a partition without a committed offset is an error."""
+        """Where the group has got to; `fallback` is for partitions without a committed offset, and for those whose
+        messages at that offset were deleted. "none": that is an error."""
         return KafkaOffsets("committed", fallback=fallback)
 
     @staticmethod
@@ -67,6 +68,8 @@ class KafkaOffsets(Struct, frozen=True):
             wanted = [kafka.TopicPartition(*partition) for partition in partitions]
             found = asked(lambda: _sound(consumer.committed(wanted, timeout=TIMEOUT_S)), "the group's offsets", servers)
             known = {(each.topic, each.partition): each.offset for each in found if each.offset >= 0}
+            if self.fallback != "none":
+                known = _within_bounds(known, consumer, servers)
             return self._with_fallback(known, consumer, partitions, servers)
         if self.kind == "offsets":
             return self._with_fallback(dict(self.offsets), consumer, partitions, servers)
@@ -106,9 +109,20 @@ def offsets_of(given: KafkaOffsets | str, argument: str) -> KafkaOffsets:
     return makers[given]()
 
 
+def _within_bounds(known: Mapping[Partition, int], consumer: Any, servers: str) -> dict[Partition, int]:
+    """Those of the offsets at which there are messages, or will be the next."""
+    bounds = _bounds(consumer, list(known), servers)
+    return {each: offset for each, offset in known.items() if bounds[each][0] <= offset <= bounds[each][1]}
+
+
 def _ends(consumer: Any, partitions: Sequence[Partition], servers: str, is_high: bool) -> dict[Partition, int]:
+    return {each: bounds[is_high] for each, bounds in _bounds(consumer, partitions, servers).items()}
+
+
+def _bounds(consumer: Any, partitions: Sequence[Partition], servers: str) -> dict[Partition, tuple[int, int]]:
+    """The offsets of the first message of each partition, and of the one that will come next."""
     kafka = confluent_kafka()
-    ends = {}
+    found = {}
     for partition in partitions:
         bounds = asked(
             lambda: consumer.get_watermark_offsets(kafka.TopicPartition(*partition), timeout=TIMEOUT_S),  # noqa: B023
@@ -119,8 +133,8 @@ def _ends(consumer: Any, partitions: Sequence[Partition], servers: str, is_high:
             raise KafkaAwayError(
                 f"the brokers at {servers} did not tell the offsets of {partition} within {TIMEOUT_S:.0f} s"
             )
-        ends[partition] = bounds[1] if is_high else bounds[0]
-    return ends
+        found[partition] = bounds
+    return found
 
 
 def _sound(partitions: Sequence[Any]) -> Sequence[Any]:

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from flinkray.connectors.formats.message_format import MessageFormat
 from flinkray.connectors.formats.raw import RawFormat
-from flinkray.connectors.kafka.clients import checked_client_options, confluent_kafka, made
+from flinkray.connectors.kafka.clients import checked_client_options, confluent_kafka, made, topic_ids
 from flinkray.connectors.kafka.enumerator import KafkaEnumerator
 from flinkray.connectors.kafka.offsets import KafkaOffsets, offsets_of
 from flinkray.connectors.kafka.reader import KafkaReader
@@ -143,7 +143,10 @@ class KafkaSource(Source):
         return self
 
     def create_enumerator(self, context: SplitEnumeratorContext, restored: Any = None) -> SplitEnumerator:
-        return KafkaEnumerator(context, self._settings, restored, functools.partial(self._consumer, "flinkray"))
+        settings = self._settings
+        make_consumer = functools.partial(self._consumer, "flinkray")
+        ask_for_ids = functools.partial(topic_ids, settings.servers, settings.client_options)
+        return KafkaEnumerator(context, settings, restored, make_consumer, ask_for_ids)
 
     def create_reader(self, context: SourceReaderContext) -> SourceReader:
         return KafkaReader(context, self._settings, functools.partial(self._consumer, f"flinkray-{context.job_id}"))

@@ -28,6 +28,8 @@ class NatsSplit(Struct, frozen=True):
     """Where nothing was read yet: the time, as RFC 3339 has it, from which to read."""
     is_begun: bool = False
     """Whether `last` was read, and is not just where the user wants to begin."""
+    made: str = ""
+    """When the stream was made, as the server says it; empty: it was not looked at yet."""
 
     @property
     def split_id(self) -> str:

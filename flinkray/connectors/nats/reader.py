@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -138,6 +138,7 @@ class NatsFetcher(PausingFetcher[NatsSplit]):
                 f"{found['config']['retention']}), and after a failure they could not be read again. Let a stream of "
                 "retention 'limits' have it as its source, and read that"
             )
+        self._splits[split_id] = split = self._of_same_stream(split, found)
         first = found["state"]["first_seq"]
         if split.is_begun and self._settings.fails_if_gone and first > split.last + 1:
             raise NatsError(
@@ -151,6 +152,23 @@ class NatsFetcher(PausingFetcher[NatsSplit]):
         if split.stop is not None and consumer.pending == 0:
             self._looked_at = 0.0
         return consumer
+
+    def _of_same_stream(self, split: NatsSplit, found: Mapping[str, Any]) -> NatsSplit:
+        """The split, with the time at which its stream was made.
+
+        Raises:
+            NatsError: the stream was made anew since, so that its sequences say nothing any more.
+        """
+        made, last = found["created"], found["state"]["last_seq"]
+        if split.is_begun and (split.made not in ("", made) or last < split.last):
+            if self._settings.fails_if_gone:
+                raise NatsError(
+                    f"{self._where}: stream {split.stream!r} was deleted and made anew at {made}, and message "
+                    f"{split.last}, behind which to read on, is of the former one. Start without the state of this "
+                    "source; or let NatsSource(gone='skip') read the stream from its first message"
+                )
+            return replace(split, last=0, made=made, is_begun=False)
+        return replace(split, made=made)
 
     async def _found_at_end(self, client: Any) -> list[NatsSplit]:
         """Splits that have no message that was not taken, each with the last sequence of its stream before that was

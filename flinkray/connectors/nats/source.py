@@ -44,8 +44,8 @@ class NatsSource(Source):
         start: "earliest", "latest", the sequence of the first message, or the time from which messages are read.
         stop: "latest": the source ends with what is there when it starts; a sequence: with that message; None: it does
             not end.
-        gone: "fail" ends the job where the stream has deleted messages that were not read while the job stood still;
-            "skip" reads on.
+        gone: "fail" ends the job where the stream has deleted messages that were not read while the job stood still, or
+            was made anew; "skip" reads on, and a new one from its first message.
         credentials: the path of a credentials file, on all nodes.
     """
 

@@ -22,6 +22,7 @@ from flinkray.extras import import_package
 _Result = TypeVar("_Result")
 
 _MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+_TLS_FILES = ("ssl.ca.location", "ssl.certificate.location", "ssl.key.location")
 _RETRY_S = 0.1
 _SPREAD_S = 2.0
 """How long the partitions of transactions that have ended are waited for, until they have heard of it."""
@@ -176,7 +177,9 @@ class TransactionCoordinators:
             return asyncio.run(asyncio.wait_for(connected(), TIMEOUT_S))
         except (errors.KafkaError, OSError, TimeoutError) as error:
             raise KafkaError(
-                f"the brokers at {self._servers} do not answer about transactions: {type(error).__name__}: {error}"
+                f"the brokers at {self._servers} do not answer about transactions: {type(error).__name__}: {error}; "
+                "are they running and reachable from here, and are security.protocol, sasl.* and ssl.* "
+                "(client_options) those of the listener?"
             ) from error
 
 
@@ -184,7 +187,7 @@ def security(client_options: Mapping[str, Any]) -> dict[str, Any]:
     """What aiokafka calls the options of librdkafka that say how to connect.
 
     Raises:
-        InvalidProgramError: a mechanism that it has not.
+        InvalidProgramError: a mechanism that it has not, a login that lacks a part, or a file that cannot be used.
     """
     protocol = str(client_options.get("security.protocol", "PLAINTEXT")).upper()
     given: dict[str, Any] = {"security_protocol": protocol}
@@ -196,10 +199,17 @@ def security(client_options: Mapping[str, Any]) -> dict[str, Any]:
                 "(sasl.mechanism in client_options)"
             )
         given["sasl_mechanism"] = mechanism
-        given["sasl_plain_username"] = client_options.get("sasl.username")
-        given["sasl_plain_password"] = client_options.get("sasl.password")
+        for option in ("sasl.username", "sasl.password"):
+            if client_options.get(option) is None:
+                raise InvalidProgramError(f"KafkaSink logs in by {mechanism!r}, and client_options lack {option}")
+        given["sasl_plain_username"] = client_options["sasl.username"]
+        given["sasl_plain_password"] = client_options["sasl.password"]
     if protocol.endswith("SSL"):
-        given["ssl_context"] = _ssl_context(client_options)
+        try:
+            given["ssl_context"] = _ssl_context(client_options)
+        except (OSError, ValueError) as error:
+            files = ", ".join(f"{name} {client_options[name]!r}" for name in _TLS_FILES if name in client_options)
+            raise InvalidProgramError(f"client_options of KafkaSink cannot be used ({files}): {error}") from error
     return given
 
 

@@ -59,6 +59,11 @@ class Brokers:
         return 0, 5
 
 
+def no_ids(_: Any) -> dict[str, str]:
+    """What brokers before version 2.8 say."""
+    return {}
+
+
 class Readers:
     """The subtasks of the source, and what they have heard."""
 
@@ -91,7 +96,7 @@ def test_a_reader_that_starts_again_hears_again_that_there_are_no_more_splits() 
     """Also one that had no split that comes back: it waits for that word, and would never end."""
     readers: Any = Readers()
     settings = KafkaSource("host:1", ["orders"], stop="latest")._settings
-    enumerator = KafkaEnumerator(readers, settings, None, lambda _: Brokers())
+    enumerator = KafkaEnumerator(readers, settings, None, lambda _: Brokers(), no_ids)
     enumerator.start()
     for subtask in (0, 1):
         readers.registered_readers |= {subtask}
@@ -103,13 +108,28 @@ def test_a_reader_that_starts_again_hears_again_that_there_are_no_more_splits() 
     assert readers.take() == [(0, "no more")]
 
 
+def test_a_topic_that_was_made_anew_is_not_read_on() -> None:
+    """It may have so many messages already that the first of them would be left out in silence."""
+    settings = KafkaSource("host:1", ["orders"])._settings
+
+    def started(restored: Any, **ids: str) -> Any:
+        enumerator = KafkaEnumerator(Readers(), settings, restored, lambda _: Brokers(), lambda _: ids)  # type: ignore[arg-type]
+        enumerator.start()
+        return enumerator.snapshot_state(1)
+
+    state = started(started(None, orders="one"))  # brokers that do not say it now do not have it forgotten
+    assert started(state, orders="one", others="two").topic_ids == {"orders": "one", "others": "two"}
+    with pytest.raises(KafkaError, match=r"topic 'orders' at host:1 was deleted and made anew.*without the state"):
+        started(state, orders="two")
+
+
 @pytest.mark.parametrize("topics", [["orders"], "ord.*"])
 def test_topics_that_get_leaders_are_waited_for_and_others_are_refused_or_left_out(
     monkeypatch: pytest.MonkeyPatch, topics: Any
 ) -> None:
     def partitions(*first: int | None) -> set[Any]:
         brokers = Brokers(*first)
-        enumerator = KafkaEnumerator(Readers(), settings, None, lambda _: brokers)  # type: ignore[arg-type]
+        enumerator = KafkaEnumerator(Readers(), settings, None, lambda _: brokers, no_ids)  # type: ignore[arg-type]
         enumerator.start()
         assert not brokers.first
         return set(enumerator.snapshot_state(1).known)
@@ -137,7 +157,7 @@ class Discovery:
         self.readers: Any = Readers()
         self.brokers = Brokers()
         settings = KafkaSource("host:1", ["orders"], discovery_interval="1 min")._settings
-        KafkaEnumerator(self.readers, settings, None, self.brokers.with_callback).start()
+        KafkaEnumerator(self.readers, settings, None, self.brokers.with_callback, no_ids).start()
 
     def look(self, answer: int | str | None, after_ms: int = 1_000) -> int:
         """When it looks again."""

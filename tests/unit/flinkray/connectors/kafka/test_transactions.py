@@ -126,11 +126,14 @@ def test_brokers_that_do_not_answer_put_a_commit_off() -> None:
 def test_how_to_connect_is_said_to_both_clients() -> None:
     assert security({}) == {"security_protocol": "PLAINTEXT"}
     given = {"security.protocol": "sasl_plaintext", "sasl.mechanism": "SCRAM-SHA-512", "sasl.username": "u"}
+    with pytest.raises(InvalidProgramError, match=r"client_options lack sasl\.password"):
+        security(given)
+    given["sasl.password"] = "p"
     assert security(given) == {
         "security_protocol": "SASL_PLAINTEXT",
         "sasl_mechanism": "SCRAM-SHA-512",
         "sasl_plain_username": "u",
-        "sasl_plain_password": None,
+        "sasl_plain_password": "p",
     }
     context = security({"security.protocol": "SSL", "ssl.endpoint.identification.algorithm": "none"})["ssl_context"]
     assert not context.check_hostname
