@@ -28,6 +28,7 @@ from flinkray import (
 )
 from flinkray.batches.row_codec import decode
 from flinkray.connectors.postgres import connections
+from flinkray.connectors.postgres.changes import reader as changes_reader
 from flinkray.connectors.postgres.changes import stream
 from flinkray.connectors.postgres.changes.settings import SplitKey
 from flinkray.connectors.postgres.changes.splits import LogSplit, Piece, SnapshotSplit, pieces_query
@@ -688,6 +689,38 @@ def test_a_publication_that_is_gone_or_lacks_something_is_an_error_that_names_it
     is_read(postgres, table)
     postgres.execute(f"DROP PUBLICATION {name}; INSERT INTO {table} VALUES (2, 2, 'x')")
     with pytest.raises(JobExecutionError, match=rf'cannot read slot .*publication "{name}" does not exist'):
+        client.result(60)
+
+
+GONE = {
+    "renamed": ("ALTER TABLE {0} RENAME TO {0}_old", "is not there any more, or another one"),
+    "made anew": (
+        "DROP TABLE {0}; CREATE TABLE {0} (id bigint PRIMARY KEY, n int, word text)",
+        "is not there any more, or another one",
+    ),
+    "not published": ("ALTER PUBLICATION flinkray_{0} DROP TABLE {0}", "does not publish all changes of table {0} any"),
+}
+
+
+@pytest.mark.parametrize("is_restored", [False, True])
+@pytest.mark.parametrize("name", GONE)
+def test_a_table_that_has_no_changes_any_more_is_an_error_and_no_silence(
+    postgres: PostgresServer, table: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, is_restored: bool
+) -> None:
+    monkeypatch.setattr(changes_reader, "_LOOK_S", 0.1)
+    statement, message = (each.format(table) for each in GONE[name])
+    copy = postgres.create_table("(id bigint PRIMARY KEY, n int, word text)")
+    options: dict[str, Any] = {"restart-strategy.type": "none"}
+    client = copying(postgres, table, copy, tmp_path, 1, **options)
+    is_read(postgres, table)
+    if is_restored:
+        options["execution.state-recovery.path"] = stopped(client, tmp_path / "savepoint")
+    postgres.execute(statement)
+    if is_restored and name == "renamed":
+        postgres.execute(f"CREATE TABLE {table} (id bigint PRIMARY KEY, n int, word text)")
+    if is_restored:
+        client = copying(postgres, table, copy, tmp_path, 1, **options)
+    with pytest.raises(JobExecutionError, match=rf"{message}.*without the state of this source"):
         client.result(60)
 
 

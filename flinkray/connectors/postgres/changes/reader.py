@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -19,7 +20,7 @@ from flinkray.connectors.postgres.changes.enumerator import ReaderStarted, Split
 from flinkray.connectors.postgres.changes.log import Log
 from flinkray.connectors.postgres.changes.metadata import with_metadata
 from flinkray.connectors.postgres.changes.settings import ChangesSettings
-from flinkray.connectors.postgres.changes.slots import check_position
+from flinkray.connectors.postgres.changes.slots import check_position, check_published, refuse_other_table
 from flinkray.connectors.postgres.changes.splits import (
     ChangesSplit,
     LogSplit,
@@ -39,6 +40,8 @@ from flinkray.connectors.subtask import subtask_label
 _FETCHED_BYTES = 4 << 20
 """Rows of the snapshot come from ADBC in batches of about so many bytes."""
 _MESSAGES = 10_000
+_LOOK_S = 30.0
+"""How often the server is asked whether table and publication are there: without them the log is just silent."""
 """Messages of the log are taken so many at a time, where there are so many."""
 
 
@@ -110,6 +113,7 @@ class _ChangesFetcher(SplitFetcher[ChangesSplit]):
         self._log_split: LogSplit | None = None
         self._log: Log | None = None
         self._stream: LogStream | None = None
+        self._looked_at = 0.0
 
     def open(self) -> None: ...
 
@@ -225,6 +229,10 @@ class _ChangesFetcher(SplitFetcher[ChangesSplit]):
                 self._open_log(self._log_split)
             assert self._stream is not None
             assert self._log is not None
+            if time.monotonic() >= self._looked_at + _LOOK_S:
+                self._looked_at = time.monotonic()
+                with control(self._settings.uri, self._where, delays_s=()) as connection:
+                    check_published(connection, self._settings, self._where)
             return list(self._log.take(self._stream.receive(_MESSAGES)))
         except BaseException:
             self._close_log()
@@ -232,8 +240,12 @@ class _ChangesFetcher(SplitFetcher[ChangesSplit]):
 
     def _open_log(self, split: LogSplit) -> None:
         settings = self._settings
+        if split.table_id not in (0, settings.table_id):
+            refuse_other_table(settings, self._where)
         with control(settings.uri, self._where, delays_s=()) as connection:
             check_position(connection, settings, split.lsn, self._where)
+            check_published(connection, settings, self._where)
+        self._looked_at = time.monotonic()
         self._log = Log(split, settings, self._where, self._find_pieces)
         self._stream = LogStream(settings.uri, settings.slot, settings.publication, split.lsn, self._where)
 

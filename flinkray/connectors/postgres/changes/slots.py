@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import Any
+from typing import Any, NoReturn
 
 from flinkray.connectors.postgres.changes.settings import ChangesSettings, SplitKey
 from flinkray.connectors.postgres.changes.splits import lsn_of, shown_lsn
@@ -136,36 +136,68 @@ def ensure_publication(connection: Any, settings: ChangesSettings, where: str) -
     Raises:
         PostgresError: the one that is there lacks the table, or some of its changes.
     """
-    name = settings.publication
+    found = _lacking(connection, settings)
+    if found is None:
+        connection.execute(
+            f"CREATE PUBLICATION {quoted(settings.publication)} FOR TABLE {settings.relation} "
+            "WITH (publish_via_partition_root = true)"
+        )
+    elif found:
+        raise PostgresError(
+            f"{where}: publication {settings.publication!r} does not publish all changes of table "
+            f"{settings.relation}: ALTER PUBLICATION {quoted(settings.publication)} {found}, or give the source "
+            "another one (publication=)"
+        )
+
+
+def check_published(connection: Any, settings: ChangesSettings, where: str) -> None:
+    """
+    Raises:
+        PostgresError: the table or its place in the publication are not there any more; the log just has no changes
+            then.
+    """
+    ((table_id,),) = connection.execute("SELECT to_regclass(%s)::oid::int8", (settings.relation,)).fetchall()
+    if table_id != settings.table_id:
+        refuse_other_table(settings, where)
+    if _lacking(connection, settings) != "":
+        raise PostgresError(
+            f"{where}: publication {settings.publication!r} does not publish all changes of table "
+            f"{settings.relation} any more, and those since are lost: let it (ALTER PUBLICATION, or drop it), and "
+            "start without the state of this source, so that the table is read anew"
+        )
+
+
+def refuse_other_table(settings: ChangesSettings, where: str) -> NoReturn:
+    """Raises a PostgresError."""
+    raise PostgresError(
+        f"{where}: table {settings.relation} is not there any more, or another one than when the source began to read: "
+        "it was dropped or renamed. Start without the state of this source, so that what has the name is read anew"
+    )
+
+
+def _lacking(connection: Any, settings: ChangesSettings) -> str | None:
+    """What the publication lacks, as ALTER PUBLICATION gives it; empty: nothing; None: it is not there."""
     found = connection.execute(
         """
         SELECT pubinsert AND pubupdate AND pubdelete, pubviaroot,
             EXISTS (SELECT 1 FROM pg_publication_tables AS t WHERE t.pubname = p.pubname
-                AND format('%%I.%%I', schemaname, tablename)::regclass = %(table)s
+                AND (schemaname, tablename) = (SELECT nspname, relname FROM pg_class
+                    JOIN pg_namespace ON pg_namespace.oid = relnamespace WHERE pg_class.oid = %(table)s)
                 -- Conditions on rows are there since version 15.
                 AND to_jsonb(t) ->> 'rowfilter' IS NULL),
             (SELECT relkind FROM pg_class WHERE oid = %(table)s)
         FROM pg_publication AS p WHERE pubname = %(name)s
         """,
-        {"table": settings.table_id, "name": name},
+        {"table": settings.table_id, "name": settings.publication},
     ).fetchone()
     if found is None:
-        connection.execute(
-            f"CREATE PUBLICATION {quoted(name)} FOR TABLE {settings.relation} WITH (publish_via_partition_root = true)"
-        )
-        return
+        return None
     has_all, is_via_root, has_table, kind = found
-    if has_table and has_all and (is_via_root or kind == "r"):
-        return
-    way_out = f"ADD TABLE {settings.relation}"
     if not has_all:
-        way_out = "SET (publish = 'insert, update, delete, truncate')"
-    elif kind == "p" and not is_via_root:
-        way_out = "SET (publish_via_partition_root = true)"
-    raise PostgresError(
-        f"{where}: publication {name!r} does not publish all changes of table {settings.relation}: ALTER PUBLICATION "
-        f"{quoted(name)} {way_out}, or give the source another one (publication=)"
-    )
+        return "SET (publish = 'insert, update, delete, truncate')"
+    if kind == "p" and not is_via_root:
+        return "SET (publish_via_partition_root = true)"
+    return "" if has_table else f"ADD TABLE {settings.relation}"
 
 
 def slot_position(connection: Any, settings: ChangesSettings, where: str) -> int | None:
