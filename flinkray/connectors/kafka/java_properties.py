@@ -8,15 +8,25 @@ from collections.abc import Mapping
 from flinkray.errors import InvalidProgramError
 
 _JAAS = re.compile(r"""(username|password)\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s;]+))""")
+_OTHER_NAMES = {
+    "max.request.size": "message.max.bytes",
+    "fetch.max.wait.ms": "fetch.wait.max.ms",
+    "send.buffer.bytes": "socket.send.buffer.bytes",
+    "receive.buffer.bytes": "socket.receive.buffer.bytes",
+}
+"""What librdkafka calls otherwise, with the same unit."""
+_CHECK_OF_NAMES = "ssl.endpoint.identification.algorithm"
 
 
-def with_login(properties: Mapping[str, str]) -> dict[str, str]:
-    """The properties with user and password where Java's `sasl.jaas.config` has them.
+def as_librdkafkas(properties: Mapping[str, str]) -> dict[str, str]:
+    """The properties by librdkafka's names, with user and password where Java's `sasl.jaas.config` has them.
 
     Raises:
         InvalidProgramError: it has none, and so is a login that only Java has.
     """
-    left = dict(properties)
+    left = {_OTHER_NAMES.get(name, name): value for name, value in properties.items()}
+    if left.get(_CHECK_OF_NAMES) == "":
+        left[_CHECK_OF_NAMES] = "none"
     jaas = left.pop("sasl.jaas.config", None)
     if jaas is not None:
         found = {match[1]: match[2] or match[3] or match[4] for match in _JAAS.finditer(jaas)}

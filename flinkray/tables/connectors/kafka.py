@@ -11,7 +11,7 @@ from msgspec import structs
 
 from flinkray.connectors.delivery_guarantee import DeliveryGuarantee
 from flinkray.connectors.formats.message_format import MessageFormat
-from flinkray.connectors.kafka.java_properties import with_login
+from flinkray.connectors.kafka.java_properties import as_librdkafkas
 from flinkray.connectors.kafka.offsets import KafkaOffsets
 from flinkray.connectors.kafka.partitioners import KafkaPartitioner
 from flinkray.connectors.kafka.sink import KafkaSink
@@ -130,7 +130,7 @@ def _properties(options: ConnectorOptions) -> dict[str, str]:
             f"option 'properties.{_AUTO_COMMIT}': offsets are committed with checkpoints, for 'properties.{_GROUP}'"
         )
     try:
-        return with_login(properties)
+        return as_librdkafkas(properties)
     except InvalidProgramError as error:
         raise options.fail(f"option 'properties.*': {error}") from error
 

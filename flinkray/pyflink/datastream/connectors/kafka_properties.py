@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from flinkray.connectors.kafka.java_properties import with_login
+from flinkray.connectors.kafka.java_properties import as_librdkafkas
 from flinkray.errors import InvalidProgramError
 
 _MEANINGLESS = frozenset(
@@ -49,7 +49,7 @@ def client_properties(properties: Mapping[str, str]) -> ClientProperties:
     if isolation not in ("read_committed", "read_uncommitted"):
         raise InvalidProgramError(f"isolation.level is read_committed or read_uncommitted, not {isolation!r}")
     interval = int(left.pop("partition.discovery.interval.ms", "300000"))
-    left = with_login(left)
+    left = as_librdkafkas(left)
     group_id = left.pop("group.id", None)
     return ClientProperties(
         servers,
