@@ -200,9 +200,11 @@ class KafkaRows:
         return None if None in times else pa.array(times, pa.int64())
 
     def _handle(self, unreadable: Sequence[_Unreadable], messages: Sequence[Any]) -> None:
-        first = min(unreadable, key=lambda each: each.index)
+        settings = self._settings
+        fails = {False: settings.bad_messages == "fail", True: (settings.bad_keys or settings.bad_messages) == "fail"}
+        first = min(unreadable, key=lambda each: (not fails[each.is_key], each.index))
         message = messages[first.index]
-        message_format = self._settings.key_format if first.is_key else self._settings.value_format
+        message_format = settings.key_format if first.is_key else settings.value_format
         assert message_format is not None
         content = message.key() if first.is_key else message.value()
         what = (
@@ -210,9 +212,10 @@ class KafkaRows:
             f"{message.partition()} of topic {message.topic()!r} cannot be read as {message_format.record_type}: "
             f"{first.reason}. It is {'null' if content is None else shown(content)}"
         )
-        if self._settings.bad_messages == "fail":
+        if fails[first.is_key]:
+            option = "bad_keys" if first.is_key and settings.bad_keys else "bad_messages"
             raise RecordError(
-                f"{self._where}: {what}. KafkaSource(bad_messages='skip') leaves such messages out; to keep them, read "
+                f"{self._where}: {what}. KafkaSource({option}='skip') leaves such messages out; to keep them, read "
                 "bytes and use decode(..., bad_messages=OutputTag(...))"
             )
         count = len({each.index for each in unreadable})

@@ -35,6 +35,8 @@ class KafkaSourceSettings(Struct, frozen=True):
     """What the columns of the key begin with, and have not in the key itself."""
     metadata_columns: tuple[str, ...] = ()
     """The names of the columns of `metadata`, where they are others."""
+    bad_keys: Literal["fail", "skip"] | None = None
+    """None: as `bad_messages`."""
 
     @property
     def is_changelog(self) -> bool:

@@ -64,6 +64,7 @@ class KafkaSource(Source):
             without a key cannot be read.
         key_prefix: what the names of `key` begin with, behind which they are those that `key_format` reads: so that the
             value may have columns of the same names.
+        bad_keys: what becomes of messages whose keys cannot be read; None: the same as `bad_messages` says.
     """
 
     has_times_by_split = True
@@ -85,6 +86,7 @@ class KafkaSource(Source):
         key_format: MessageFormat | None = None,
         upsert: bool = False,
         key_prefix: str = "",
+        bad_keys: Literal["fail", "skip"] | None = None,
     ) -> None:
         if not servers:
             raise InvalidProgramError("KafkaSource(servers=...) takes 'host:port', or several with commas")
@@ -92,6 +94,8 @@ class KafkaSource(Source):
             raise InvalidProgramError(f"isolation is 'read_committed' or 'read_uncommitted', not {isolation!r}")
         if bad_messages not in ("fail", "skip"):
             raise InvalidProgramError(f"bad_messages is 'fail' or 'skip', not {bad_messages!r}")
+        if bad_keys not in ("fail", "skip", None):
+            raise InvalidProgramError(f"bad_keys is 'fail', 'skip' or None, not {bad_keys!r}")
         names: str | tuple[str, ...] = topics if isinstance(topics, str) else tuple(topics)
         if not names:
             raise InvalidProgramError("KafkaSource(topics=...) names no topic")
@@ -115,6 +119,7 @@ class KafkaSource(Source):
             upsert=upsert,
             key_prefix=key_prefix,
             metadata_columns=tuple(metadata) if isinstance(metadata, Mapping) else (),
+            bad_keys=bad_keys,
         )
         self._type = type_of_rows(self._settings)
         places = (self._settings.start, self._settings.stop)

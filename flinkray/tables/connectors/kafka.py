@@ -185,6 +185,7 @@ def _source(table: Table, options: ConnectorOptions, upsert: bool) -> TableSourc
         stop=_offsets(options, "scan.bounded", _STOPS, "unbounded", group),
         group_id=group,
         bad_messages="skip" if skips else "fail",
+        bad_keys=_bad_keys(options) if layout.key else None,
         discovery_interval=f"{discovery} ms" if discovery else None,
         client_options=properties,
         key=layout.key or None,
@@ -195,6 +196,10 @@ def _source(table: Table, options: ConnectorOptions, upsert: bool) -> TableSourc
     only = layout.columns[0] if len(layout.columns) == 1 else None
     is_raw = only is not None and options.text(layout.value_key) == "raw"
     return TableSource(source, {only.name: "value"} if only is not None and is_raw else {})
+
+
+def _bad_keys(options: ConnectorOptions) -> Literal["fail", "skip"]:
+    return "skip" if skips_bad_messages(options, "key.format") else "fail"
 
 
 def _source_name(column: TableColumn) -> str:

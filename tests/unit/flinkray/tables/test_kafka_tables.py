@@ -72,6 +72,7 @@ class Tables:
 READ: dict[str, tuple[str, Any]] = {
     "'properties.fetch.min.bytes'='7'": ("client_options", {"fetch.min.bytes": "7"}),
     "'properties.enable.auto.commit'='false'": ("client_options", {}),
+    "'properties.max.request.size'='7'": ("client_options", {"message.max.bytes": "7"}),
     "'properties.sasl.jaas.config'='a.b.PlainLoginModule required username=\"u\" password=\"p\";'": (
         "client_options",
         {"sasl.username": "u", "sasl.password": "p"},
@@ -142,6 +143,17 @@ def test_a_key_has_its_columns_in_its_order_and_without_their_prefix() -> None:
             assert (found.key, found.key_prefix) == (("k_b", "k_a"), "k_")
             assert found.key_format.record_type.schema.names == ["b", "a"]
             assert found.value_format.record_type.schema.names == ["a"]
+
+
+def test_errors_of_keys_and_of_values_are_ignored_where_the_format_of_each_says_so() -> None:
+    tables = Tables()
+    of_key = f"{KAFKA.replace(chr(39) + 'format', chr(39) + 'value.format')},'key.format'='csv','key.fields'='k'"
+    for option, expected in (
+        ("'key.csv.ignore-parse-errors'='true'", ("fail", "skip")),
+        ("'value.json.ignore-parse-errors'='true'", ("skip", "fail")),
+    ):
+        settings = tables.read(f"{of_key},{option}", "k INT, n INT")
+        assert (settings.bad_messages, settings.bad_keys) == expected
 
 
 def test_metadata_is_read_beside_columns_of_the_same_names_and_some_is_written() -> None:

@@ -123,6 +123,36 @@ def test_rows_have_the_columns_of_key_and_value_of_their_message(
     assert list(zip(*(column.to_pylist() for column in columns), strict=True)) == expected
 
 
+@pytest.mark.parametrize("bad_keys", ["fail", "skip", None])
+@pytest.mark.parametrize("bad_values", ["fail", "skip"])
+def test_keys_and_values_that_cannot_be_read_are_left_out_as_is_said_of_each(bad_values: str, bad_keys: Any) -> None:
+    good, of_key, of_value = (b"1", b"2"), (b"x", b"3"), (b"4", b"x")
+
+    def rows(*contents: tuple[bytes, bytes]) -> list[Any]:
+        batch = read(
+            contents,
+            CsvFormat({"i": int}),
+            key="k",
+            key_format=CsvFormat({"k": int}),
+            bad_messages=bad_values,
+            bad_keys=bad_keys,
+        )
+        return [tuple(row.values()) for row in batch.data.to_pylist()]
+
+    for bad, mode, what in (
+        (of_key, bad_keys or bad_values, "the key of the message"),
+        (of_value, bad_values, "the m"),
+    ):
+        if mode == "skip":
+            assert rows(good, bad) == [(1, 2)]
+        else:
+            with pytest.raises(RecordError, match=f": {what}"):
+                rows(good, bad)
+    if (bad_values, bad_keys) == ("fail", "skip"):
+        with pytest.raises(RecordError, match=r"the message at offset 1 .*KafkaSource\(bad_messages='skip'\)"):
+            rows(of_key, of_value)
+
+
 @given(
     changes=st.lists(
         st.tuples(st.sampled_from("abc"), st.integers(0, 9), st.sampled_from([0, 2, 3])), min_size=1, max_size=9
