@@ -68,7 +68,7 @@ _SETTLING = (
 Java's client asks again after."""
 _TELLING = ("_AUTHENTICATION", "SASL_AUTHENTICATION_FAILED", "_SSL", "_RESOLVE")
 """What a client says of its connections only, while a question just gets no answer."""
-_ENCRYPTION = ("SSL handshake", "security.protocol")
+_ENCRYPTION = ("SSL handshake", "SSL_HANDSHAKE", "security.protocol")
 """What a client says of connections that brokers close at once, as they speak with or without TLS, and the client does
 not; by its code that is just a lost one."""
 _REFUSED = ("_AUTHENTICATION", "SASL_AUTHENTICATION_FAILED")
