@@ -66,6 +66,7 @@ _TEXTS = {
     "authentication failed": _HINTS["28"],
     "no password supplied": _HINTS["28"],
     "SSL": "the encrypted connection failed (sslmode and sslrootcert in uri=)",
+    "statement timeout": _HINTS["57014"],
     "does not exist": _HINTS["3D000"],
     "one-dimensional array": "arrays of several dimensions are no lists; cast the column to text in a query",
 }

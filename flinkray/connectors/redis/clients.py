@@ -10,6 +10,7 @@ from flinkray.extras import import_package
 
 TIMEOUT_S = 15.0
 """How long one answer of the server may take."""
+_OF_CLUSTER = "the server is of a Redis Cluster, which has keys on several; name one that has all of them"
 _SCHEMES = ("redis", "rediss", "unix")
 
 
@@ -70,11 +71,16 @@ def explained(error: BaseException) -> str:
         "permission": "the user may not do that (ACL SETUSER)",
         "read only replica": "the server is a replica; name the one that it follows",
         "MISCONF": "the server cannot write to its disk, which may be full",
+        "non local key": _OF_CLUSTER,
+        "CROSSSLOT": _OF_CLUSTER,
+        "Hash slot not served": _OF_CLUSTER,
     }
     errors = import_package("redis.exceptions", "Redis")
     if isinstance(error, errors.AuthenticationError):
         return f"{text}: the server refuses user or password, or wants them: redis://user:password@host:6379"
     hint = next((hint for code, hint in hints.items() if code in text), None)
+    if isinstance(error, errors.AskError):  # its text is a number and an address
+        text, hint = f"the key is elsewhere ({text})", _OF_CLUSTER
     if hint is None and isinstance(error, errors.ConnectionError | errors.TimeoutError):
         hint = "no server answers there; does it run, and is it reachable from here?"
     return text if hint is None else f"{text}: {hint}"

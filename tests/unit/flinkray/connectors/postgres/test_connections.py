@@ -53,6 +53,7 @@ def test_what_will_not_pass_and_what_nobody_waits_for_is_not_tried_again() -> No
         (psycopg.OperationalError("connection to server failed: Connection refused"), True, "does it run"),
         (psycopg.OperationalError("connection failed: FATAL: password authentication failed"), False, "refuses user"),
         (psycopg.OperationalError('connection failed: FATAL: database "x" does not exist'), False, "no such database"),
+        (psycopg.OperationalError("[libpq] canceling statement due to statement timeout"), False, "took longer than"),
         (psycopg.errors.LockNotAvailable("lock"), True, "pg_locks"),
         (psycopg.errors.TooManyConnections("many"), True, "max_connections"),
         (psycopg.errors.UndefinedTable("table"), False, "no such table for this user"),
