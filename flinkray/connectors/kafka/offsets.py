@@ -69,7 +69,9 @@ class KafkaOffsets(Struct, frozen=True):
             found = asked(lambda: _sound(consumer.committed(wanted, timeout=TIMEOUT_S)), "the group's offsets", servers)
             known = {(each.topic, each.partition): each.offset for each in found if each.offset >= 0}
             if self.fallback != "none":
-                known = _within_bounds(known, consumer, servers)
+                # No end is asked for: an open transaction may have one in front of what another consumer has read.
+                firsts = _ends(consumer, list(known), servers, is_high=False)
+                known = {each: offset for each, offset in known.items() if firsts[each] <= offset}
             return self._with_fallback(known, consumer, partitions, servers)
         if self.kind == "offsets":
             return self._with_fallback(dict(self.offsets), consumer, partitions, servers)
@@ -109,20 +111,9 @@ def offsets_of(given: KafkaOffsets | str, argument: str) -> KafkaOffsets:
     return makers[given]()
 
 
-def _within_bounds(known: Mapping[Partition, int], consumer: Any, servers: str) -> dict[Partition, int]:
-    """Those of the offsets at which there are messages, or will be the next."""
-    bounds = _bounds(consumer, list(known), servers)
-    return {each: offset for each, offset in known.items() if bounds[each][0] <= offset <= bounds[each][1]}
-
-
 def _ends(consumer: Any, partitions: Sequence[Partition], servers: str, is_high: bool) -> dict[Partition, int]:
-    return {each: bounds[is_high] for each, bounds in _bounds(consumer, partitions, servers).items()}
-
-
-def _bounds(consumer: Any, partitions: Sequence[Partition], servers: str) -> dict[Partition, tuple[int, int]]:
-    """The offsets of the first message of each partition, and of the one that will come next."""
     kafka = confluent_kafka()
-    found = {}
+    ends = {}
     for partition in partitions:
         bounds = asked(
             lambda: consumer.get_watermark_offsets(kafka.TopicPartition(*partition), timeout=TIMEOUT_S),  # noqa: B023
@@ -133,8 +124,8 @@ def _bounds(consumer: Any, partitions: Sequence[Partition], servers: str) -> dic
             raise KafkaAwayError(
                 f"the brokers at {servers} did not tell the offsets of {partition} within {TIMEOUT_S:.0f} s"
             )
-        found[partition] = bounds
-    return found
+        ends[partition] = bounds[1] if is_high else bounds[0]
+    return ends
 
 
 def _sound(partitions: Sequence[Any]) -> Sequence[Any]:
