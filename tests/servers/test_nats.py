@@ -27,12 +27,12 @@ from flinkray import (
 from flinkray.connectors.fetcher import Patience
 from flinkray.connectors.nats.clients import NatsError
 from flinkray.connectors.nats.commits import NatsMessage
-from flinkray.connectors.nats.enumerator import NatsSplit
+from flinkray.connectors.nats.enumerator import NatsEnumerator, NatsSplit
 from flinkray.connectors.nats.reader import NatsFetcher
 from flinkray.testing import Crash, ScriptedSource
 from tests.servers.test_kafka_source import environment
 from tests.servers.test_redis import Summed
-from tests.support.api import FakeSubtaskContext
+from tests.support.api import Assignments, FakeSubtaskContext
 from tests.support.gated_source import TARGET_ROWS, GatedSource
 from tests.support.operators import as_batch
 from tests.support.servers.nats import NatsTestServer, nats_server
@@ -258,16 +258,19 @@ def test_messages_that_were_deleted_unread_are_an_error_or_left_out(nats: NatsTe
                 assert fetched.batch.data.column("n").to_pylist() == expected
 
 
+@pytest.mark.parametrize("start", ["earliest", "latest"])
 @pytest.mark.parametrize("count", [2, 9])
 def test_a_stream_that_was_made_anew_is_an_error_or_read_from_its_first_message(
-    nats: NatsTestServer, stream: str, count: int
+    nats: NatsTestServer, stream: str, count: int, start: Any
 ) -> None:
     """Behind the last message of the former one nothing would come, or what came before it would be left out."""
     nats.write(f"{stream}.a", payloads(range(3)))
-    source = NatsSource(nats.url, stream, JSON)
+    source = NatsSource(nats.url, stream, JSON, start=start)
+    (former,) = NatsEnumerator(Assignments(), source._settings, None).first_splits()
     with opened(source) as fetcher:
-        list(fetcher.add_splits([NatsSplit(stream, ">", 0)]))
-        former = eventually(lambda: list(fetcher.fetch()), deadline_s=30)[0].split
+        list(fetcher.add_splits([former]))
+        if start == "earliest":  # else nothing comes that would bring another split
+            former = eventually(lambda: list(fetcher.fetch()), deadline_s=30)[0].split
     assert former.last == 3
     nats.delete_stream(stream)
     nats.create_stream(stream)

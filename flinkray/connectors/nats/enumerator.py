@@ -55,16 +55,16 @@ class NatsEnumerator(HashedSplitEnumerator[NatsSplit]):
 
     async def _ask_for_splits(self, client: Any) -> list[NatsSplit]:
         settings = self._settings
-        found = (await ask(client, f"STREAM.INFO.{settings.stream}"))["state"]
-        last, time = 0, None
+        found = await ask(client, f"STREAM.INFO.{settings.stream}")
+        last, time, made = 0, None, ""
         if settings.start == "latest":
-            last = found["last_seq"]
+            last, made = found["state"]["last_seq"], found["created"]
         elif isinstance(settings.start, int):
             last = settings.start - 1
         elif settings.start != "earliest":
             time = settings.start
         return [
-            NatsSplit(settings.stream, subject, last, await self._stop(client, subject), time)
+            NatsSplit(settings.stream, subject, last, await self._stop(client, subject), time, made=made)
             for subject in settings.subjects
         ]
 

@@ -160,7 +160,7 @@ class NatsFetcher(PausingFetcher[NatsSplit]):
             NatsError: the stream was made anew since, so that its sequences say nothing any more.
         """
         made, last = found["created"], found["state"]["last_seq"]
-        if split.is_begun and (split.made not in ("", made) or last < split.last):
+        if split.last and (split.made not in ("", made) or (split.is_begun and last < split.last)):
             if self._settings.fails_if_gone:
                 raise NatsError(
                     f"{self._where}: stream {split.stream!r} was deleted and made anew at {made}, and message "
