@@ -31,6 +31,7 @@ from flinkray.connectors.postgres import connections
 from flinkray.connectors.postgres.changes import reader as changes_reader
 from flinkray.connectors.postgres.changes import stream
 from flinkray.connectors.postgres.changes.settings import SplitKey
+from flinkray.connectors.postgres.changes.slots import check_published
 from flinkray.connectors.postgres.changes.splits import LogSplit, Piece, SnapshotSplit, pieces_query
 from flinkray.connectors.postgres.connections import PostgresError
 from flinkray.connectors.source import ReaderStatus, SourceBatch, SourceReader
@@ -722,6 +723,20 @@ def test_a_table_that_has_no_changes_any_more_is_an_error_and_no_silence(
         client = copying(postgres, table, copy, tmp_path, 1, **options)
     with pytest.raises(JobExecutionError, match=rf"{message}.*without the state of this source"):
         client.result(60)
+
+
+def test_a_table_is_read_on_while_others_lock_what_says_whether_it_is_published(
+    postgres: PostgresServer, table: str
+) -> None:
+    """Since version 16 a lock on any table of the publication does, as VACUUM FULL has it for hours."""
+    given = source(postgres, table)
+    assert given.output_type
+    assert given._settings is not None
+    with connections.control(postgres.uri, "here") as connection:
+        with postgres.locked("pg_publication"):
+            check_published(connection, given._settings, "here")
+        with pytest.raises(PostgresError, match="does not publish all changes"):
+            check_published(connection, given._settings, "here")
 
 
 def test_tables_whose_changes_cannot_be_captured_are_refused(postgres: PostgresServer) -> None:

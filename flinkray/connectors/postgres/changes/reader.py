@@ -40,9 +40,9 @@ from flinkray.connectors.subtask import subtask_label
 _FETCHED_BYTES = 4 << 20
 """Rows of the snapshot come from ADBC in batches of about so many bytes."""
 _MESSAGES = 10_000
+"""Messages of the log are taken so many at a time, where there are so many."""
 _LOOK_S = 30.0
 """How often the server is asked whether table and publication are there: without them the log is just silent."""
-"""Messages of the log are taken so many at a time, where there are so many."""
 
 
 class ChangesReader(FetchingReader[ChangesSplit]):
