@@ -184,13 +184,15 @@ def test_properties_of_java_are_said_to_the_client() -> None:
             "partition.discovery.interval.ms": "-1",
             "isolation.level": "read_committed",
             "max.request.size": "2000000",
+            "send.buffer.bytes": "-1",
             "ssl.endpoint.identification.algorithm": "",
         }
     )
     assert (properties.servers, properties.group_id, properties.isolation) == ("host:1", "g", "read_committed")
     assert properties.discovery_interval_ms is None
     expected = {"security.protocol": "SASL_SSL", "sasl.username": "ann", "sasl.password": "s3;cret"}
-    expected |= {"message.max.bytes": "2000000", "ssl.endpoint.identification.algorithm": "none"}
+    expected |= {"message.max.bytes": "2000000", "socket.send.buffer.bytes": "0"}
+    expected |= {"ssl.endpoint.identification.algorithm": "none"}
     assert properties.others == expected
 
 

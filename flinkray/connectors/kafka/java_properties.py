@@ -27,6 +27,9 @@ def as_librdkafkas(properties: Mapping[str, str]) -> dict[str, str]:
     left = {_OTHER_NAMES.get(name, name): value for name, value in properties.items()}
     if left.get(_CHECK_OF_NAMES) == "":
         left[_CHECK_OF_NAMES] = "none"
+    for name in ("socket.send.buffer.bytes", "socket.receive.buffer.bytes"):
+        if left.get(name) == "-1":
+            left[name] = "0"  # both mean what the system has by custom
     jaas = left.pop("sasl.jaas.config", None)
     if jaas is not None:
         found = {match[1]: match[2] or match[3] or match[4] for match in _JAAS.finditer(jaas)}
