@@ -215,7 +215,7 @@ def examples() -> dict[str, Any]:
         "parts of a table": [PostgresSplit("ONLY t@0", "ONLY t", "page", 0, None, 65_537)],
         "what is read of a table": PostgresSourceSettings("host=h", "t", "t", (Column("n", 20, -1),), "n > 1", None),
         "changes of a table": [
-            ChangesEnumeratorState(100, 2, (SnapshotSplit(1, "7", None, 5),)),
+            ChangesEnumeratorState(100, 2, (SnapshotSplit(1, "7", None, 5),), False, 5),
             SnapshotSplit(0, None, "7", 5, "3", (Piece("3", True, "10:12:11", 90),)),
             LogSplit(100, 3, (Piece(None, False, "10:10:", 90),), 200, False, 5),
         ],

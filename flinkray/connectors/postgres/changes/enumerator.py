@@ -48,6 +48,8 @@ class ChangesEnumeratorState(Struct, frozen=True):
     splits: int = 0
     waiting: tuple[SnapshotSplit, ...] = ()
     is_log_given: bool = False
+    table_id: int = 0
+    """Which table has this name; 0: that was not noted."""
 
 
 class ChangesEnumerator(SplitEnumerator):
@@ -63,6 +65,7 @@ class ChangesEnumerator(SplitEnumerator):
         state = restored or ChangesEnumeratorState(None)
         self._context = context
         self._settings = settings
+        self._table_id = state.table_id
         self._lsn = state.lsn
         self._count = state.splits
         self._waiting = list(state.waiting)
@@ -82,6 +85,8 @@ class ChangesEnumerator(SplitEnumerator):
     def start(self) -> None:
         if self._lsn is None:
             self._prepare_server()
+        elif self._table_id not in (0, self._settings.table_id):
+            slots.refuse_other_table(self._settings, _WHERE)
 
     def add_reader(self, subtask_index: int) -> None:
         self._asking.discard(subtask_index)
@@ -113,7 +118,8 @@ class ChangesEnumerator(SplitEnumerator):
     def snapshot_state(self, checkpoint_id: int) -> ChangesEnumeratorState:
         if self._is_snapshot_read and self._checkpoint is None:
             self._checkpoint = checkpoint_id
-        return ChangesEnumeratorState(self._lsn, self._count, tuple(self._waiting), self._is_log_given)
+        waiting, table_id = tuple(self._waiting), self._settings.table_id
+        return ChangesEnumeratorState(self._lsn, self._count, waiting, self._is_log_given, table_id)
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
         if self._checkpoint is not None and checkpoint_id >= self._checkpoint:

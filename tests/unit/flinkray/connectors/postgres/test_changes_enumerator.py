@@ -163,6 +163,15 @@ def test_transactions_that_are_open_are_waited_for_and_nothing_is_begun_before(s
 
 
 @pytest.mark.usefixtures("server")
+def test_a_snapshot_is_not_read_on_from_a_table_that_was_made_anew() -> None:
+    """The rows that were read of the former one would stay."""
+    state = started(Context()).snapshot_state(1)
+    with pytest.raises(PostgresError, match="another one than when the source began"):
+        started(Context(), state, table_id=SETTINGS.table_id + 1)
+    started(Context(), replace(state, table_id=0), table_id=SETTINGS.table_id + 1)  # of a version that noted none
+
+
+@pytest.mark.usefixtures("server")
 def test_changes_alone_begin_at_once() -> None:
     context = Context()
     started(context, split_key=None)
