@@ -54,6 +54,9 @@ EXPLAINED = {
     r"table\.types: (?!DataTypes)": "classes of types",
     r"table\.(model_descriptor|module|descriptors|resolved_expression)": "`model_descriptor`",
     r"smile_bytes|BytesContentPlanReference": "`as_smile_bytes`",
+    r": (AsyncFunctionDescriptor|InputFormat|AssignerWith\w+|ResolvedExpression|Module(Entry)?|ModelDescriptor)$": (
+        "classes such as `InternalWindowFunction`"
+    ),
     r"table\.udf: (Delegat|UserDefined\w+Wrapper|PandasAgg)|Function\.eval": "`eval` of the base classes",
     r"table\.window: (\w+With|OverWindowPartitioned)": "classes between the steps of a window",
     r"table\.catalog: (ResolvedSchema\.|ObjectPath\.compare_to)": "`get_columns`",

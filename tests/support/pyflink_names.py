@@ -1,5 +1,5 @@
 """Every public name of PyFlink's `common`, `datastream`, `metrics` and `table`, with its arguments, beside what is here
-under that name.
+under that name, and the public names that each module imports of others.
 
 `python -m tests.support.pyflink_names record WHEEL` makes the list anew, from the sources in PyFlink's wheel, which are
 read and not run.
@@ -12,7 +12,7 @@ import importlib
 import inspect
 import sys
 import zipfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,19 +27,37 @@ _OF_WORKERS = ("pyflink/table/functions.py", "pyflink/table/serializers.py", "py
 
 def names_in_wheel(wheel: Path) -> list[str]:
     """Lines such as `common.time: Duration.of_days(days)`, sorted."""
-    lines: list[str] = []
+    modules: dict[str, ast.Module] = {}
     with zipfile.ZipFile(wheel) as archive:
         for path in archive.namelist():
             if path.startswith(_PARTS) and path.endswith(".py") and path not in _OF_WORKERS:
                 module = path.removeprefix("pyflink/").removesuffix(".py").removesuffix("/__init__").replace("/", ".")
-                lines += [f"{module}: {name}" for name in _names_in(ast.parse(archive.read(path)))]
-    return sorted(set(lines))
+                modules[module] = ast.parse(archive.read(path))
+    public = {name for tree in modules.values() for name in _exported(tree)}
+    return sorted(
+        {
+            f"{module}: {name}"
+            for module, tree in modules.items()
+            for name in (*_names_in(tree), *_imported(tree, public))
+        }
+    )
 
 
-def _names_in(module: ast.Module) -> Iterator[str]:
+def _exported(module: ast.Module) -> Iterator[str]:
     for statement in module.body:
         if isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]) == "__all__":
             yield from ast.literal_eval(statement.value)
+
+
+def _imported(module: ast.Module, public: Collection[str]) -> Iterator[str]:
+    """What a module imports of PyFlink's public names, also where it is called: programs import it from there."""
+    for statement in module.body:
+        if isinstance(statement, ast.ImportFrom) and (statement.module or "").startswith("pyflink."):
+            yield from (each.name for each in statement.names if each.name in public and each.asname is None)
+
+
+def _names_in(module: ast.Module) -> Iterator[str]:
+    yield from _exported(module)
     yield from _members(module.body, "")
 
 

@@ -20,6 +20,7 @@ from flinkray.pyflink.common.serialization import (
 from flinkray.pyflink.common.serializer import TypeSerializer
 from flinkray.pyflink.common.typeinfo import TypeInformation, Types
 from flinkray.pyflink.common.watermark_strategy import TimestampAssigner
+from flinkray.pyflink.imported_names import imported
 from flinkray.pyflink.unavailable import unavailable
 from flinkray.time.time_units import Duration, Instant, Time
 from flinkray.time.watermarks import WatermarkStrategy
@@ -56,8 +57,11 @@ __all__ = [
     "WatermarkStrategy",
 ]
 
-__getattr__ = unavailable(
+__getattr__ = imported(
     __name__,
-    "AssignerWithPeriodicWatermarksWrapper",
-    "it wraps a class of Java; use WatermarkStrategy.for_generator(...) with a WatermarkGenerator of your own",
+    unavailable(
+        __name__,
+        "AssignerWithPeriodicWatermarksWrapper",
+        "it wraps a class of Java; use WatermarkStrategy.for_generator(...) with a WatermarkGenerator of your own",
+    ),
 )

@@ -5,9 +5,12 @@ from __future__ import annotations
 from flinkray import execution
 from flinkray.execution import JobExecutionResult, JobStatus
 from flinkray.pyflink.common.completable_future import CompletableFuture
+from flinkray.pyflink.imported_names import imported
 from flinkray.types.records import JobId
 
 __all__ = ["JobClient"]
+
+__getattr__ = imported(__name__)
 
 
 class JobClient:

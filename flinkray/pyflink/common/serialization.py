@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from flinkray.batches.batch import Batch
+from flinkray.pyflink.imported_names import imported
 from flinkray.pyflink.texts import line_texts
 from flinkray.pyflink.unavailable import unavailable
 from flinkray.types.records import SCALAR_COLUMN, Kind, RecordType
@@ -28,10 +29,13 @@ __all__ = [
 ]
 
 
-__getattr__ = unavailable(
+__getattr__ = imported(
     __name__,
-    "RowDataBulkWriterFactory",
-    "rows are Arrow's here; ParquetBulkWriters.for_row_type() and CsvBulkWriters.for_schema() make files of them",
+    unavailable(
+        __name__,
+        "RowDataBulkWriterFactory",
+        "rows are Arrow's here; ParquetBulkWriters.for_row_type() and CsvBulkWriters.for_schema() make files of them",
+    ),
 )
 
 

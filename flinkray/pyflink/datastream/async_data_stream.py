@@ -6,11 +6,14 @@ from typing import Any
 
 from flinkray.functions.asynchronous import AsyncFunction, AsyncRetryStrategy
 from flinkray.pyflink.datastream.data_stream import DataStream, declared
+from flinkray.pyflink.imported_names import imported
 from flinkray.streams import async_data_stream
 from flinkray.streams import data_stream as datastream
 from flinkray.time.durations import Duration
 
 __all__ = ["AsyncDataStream"]
+
+__getattr__ = imported(__name__)
 
 
 class AsyncDataStream(async_data_stream.AsyncDataStream):

@@ -9,6 +9,7 @@ from flinkray.functions.asynchronous import (
     NoRetryStrategy,
     RetryPredicate,
 )
+from flinkray.pyflink.imported_names import imported
 
 __all__ = [
     "ExponentialBackoffDelayRetryStrategy",
@@ -17,3 +18,5 @@ __all__ = [
     "NoRetryStrategy",
     "RetryPredicate",
 ]
+
+__getattr__ = imported(__name__)

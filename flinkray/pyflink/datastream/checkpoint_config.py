@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from flinkray.pyflink.imported_names import imported
 from flinkray.state import checkpoint_config
 from flinkray.state.checkpoint_config import ExternalizedCheckpointRetention
 from flinkray.state.checkpoint_config import ExternalizedCheckpointRetention as ExternalizedCheckpointCleanup
 
 __all__ = ["CheckpointConfig", "ExternalizedCheckpointCleanup", "ExternalizedCheckpointRetention"]
+
+__getattr__ = imported(__name__)
 
 
 class CheckpointConfig(checkpoint_config.CheckpointConfig):

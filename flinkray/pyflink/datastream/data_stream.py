@@ -19,6 +19,7 @@ from flinkray.pyflink.common.typeinfo import TypeInformation, type_information
 from flinkray.pyflink.datastream.accumulation import Accumulation
 from flinkray.pyflink.datastream.connector_functions import StandsForSink
 from flinkray.pyflink.datastream.slot_sharing_group import SlotSharingGroup
+from flinkray.pyflink.imported_names import imported
 from flinkray.pyflink.texts import printed_texts
 from flinkray.pyflink.unavailable import unavailable
 from flinkray.state.descriptors import MapStateDescriptor
@@ -281,8 +282,11 @@ def __getattr__(name: str) -> Any:
     return _missing(name)
 
 
-_missing = unavailable(
+_missing = imported(
     __name__,
-    "CachedDataStream",
-    "results are not kept between jobs; write them with FileSink, or take them with to_arrow()",
+    unavailable(
+        __name__,
+        "CachedDataStream",
+        "results are not kept between jobs; write them with FileSink, or take them with to_arrow()",
+    ),
 )

@@ -35,6 +35,7 @@ from flinkray.functions.interfaces import (
     WindowContext,
 )
 from flinkray.functions.interfaces import KeySelectorFunction as KeySelector
+from flinkray.pyflink.imported_names import imported
 from flinkray.pyflink.unavailable import unavailable
 from flinkray.state.descriptors import KeyedStateStore
 
@@ -73,15 +74,18 @@ __all__ = [
 ]
 
 
-__getattr__ = unavailable(
+__getattr__ = imported(
     __name__,
-    "AsyncFunctionDescriptor FunctionWrapper InternalAsyncFunction InternalIterableAllWindowFunction "
-    "InternalIterableProcessAllWindowFunction InternalIterableProcessWindowFunction InternalIterableWindowFunction "
-    "InternalProcessAllWindowContext InternalProcessWindowContext InternalSingleValueAllWindowFunction "
-    "InternalSingleValueProcessAllWindowFunction InternalSingleValueProcessWindowFunction "
-    "InternalSingleValueWindowFunction InternalWindowFunction JavaFunctionWrapper PassThroughAllWindowFunction "
-    "PassThroughWindowFunction ReduceFunctionWrapper",
-    "it is how PyFlink itself runs functions; give your own function to map(), reduce(), process() or apply()",
+    unavailable(
+        __name__,
+        "AsyncFunctionDescriptor FunctionWrapper InternalAsyncFunction InternalIterableAllWindowFunction "
+        "InternalIterableProcessAllWindowFunction InternalIterableProcessWindowFunction InternalIterableWindowFunction "
+        "InternalProcessAllWindowContext InternalProcessWindowContext InternalSingleValueAllWindowFunction "
+        "InternalSingleValueProcessAllWindowFunction InternalSingleValueProcessWindowFunction "
+        "InternalSingleValueWindowFunction InternalWindowFunction JavaFunctionWrapper PassThroughAllWindowFunction "
+        "PassThroughWindowFunction ReduceFunctionWrapper",
+        "it is how PyFlink itself runs functions; give your own function to map(), reduce(), process() or apply()",
+    ),
 )
 
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from flinkray.pyflink.imported_names import imported
 from flinkray.types import records as types
 
 __all__ = ["OutputTag"]
+
+__getattr__ = imported(__name__)
 
 
 class OutputTag(types.OutputTag):

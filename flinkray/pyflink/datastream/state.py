@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from flinkray.functions.interfaces import AggregateFunction, OperatorStateStore, ReduceFunction
+from flinkray.pyflink.imported_names import imported
 from flinkray.state import descriptors as state
 from flinkray.state.descriptors import (
     AggregatingState,
@@ -39,6 +40,8 @@ __all__ = [
     "ValueState",
     "ValueStateDescriptor",
 ]
+
+__getattr__ = imported(__name__)
 
 
 class State(ABC):

@@ -20,12 +20,15 @@ from flinkray.pyflink.datastream.connector_functions import StandsForSource
 from flinkray.pyflink.datastream.data_stream import DataStream, declared
 from flinkray.pyflink.datastream.execution_plan import json_plan, operators_of
 from flinkray.pyflink.datastream.slot_sharing_group import SlotSharingGroup
+from flinkray.pyflink.imported_names import imported
 from flinkray.state.checkpoint_config import CheckpointingMode
 from flinkray.streams import environment
 from flinkray.time.watermarks import WatermarkStrategy
 from flinkray.transformations.transformation import ResourceSpec
 
 __all__ = ["StreamExecutionEnvironment"]
+
+__getattr__ = imported(__name__)
 
 _LOG = logging.getLogger(__name__)
 log = logging.getLogger(__name__)

@@ -5,14 +5,18 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any
 
+from flinkray.pyflink.imported_names import imported
 from flinkray.pyflink.unavailable import unavailable
 
 __all__ = ["ResultTypeQueryable"]
 
-__getattr__ = unavailable(
+__getattr__ = imported(
     __name__,
-    "convert_to_python_obj create_hadoop_configuration create_java_properties pickled_bytes_to_python_obj",
-    "there are no objects of Java here; results are Python's, and settings are texts",
+    unavailable(
+        __name__,
+        "convert_to_python_obj create_hadoop_configuration create_java_properties pickled_bytes_to_python_obj",
+        "there are no objects of Java here; results are Python's, and settings are texts",
+    ),
 )
 
 

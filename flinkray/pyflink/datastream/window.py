@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from typing import Any, BinaryIO
 
 from flinkray.pyflink.common.serializer import TypeSerializer
+from flinkray.pyflink.imported_names import imported
 from flinkray.pyflink.unavailable import unavailable
 from flinkray.time.windows import CountWindow, GlobalWindow
 from flinkray.time.windows import Window as TimeWindow
@@ -74,10 +75,13 @@ __all__ = [
 ]
 
 
-__getattr__ = unavailable(
+__getattr__ = imported(
     __name__,
-    "Min WindowOperationDescriptor long_to_int_with_bit_mixing mod_inverse",
-    "it is how PyFlink itself runs windows; use window(), with an assigner and a trigger",
+    unavailable(
+        __name__,
+        "Min WindowOperationDescriptor long_to_int_with_bit_mixing mod_inverse",
+        "it is how PyFlink itself runs windows; use window(), with an assigner and a trigger",
+    ),
 )
 
 

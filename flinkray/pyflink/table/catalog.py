@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from flinkray.errors import InvalidProgramError
 from flinkray.pyflink.common.configuration import Configuration
+from flinkray.pyflink.imported_names import imported
 from flinkray.pyflink.unavailable import refused, unavailable
 from flinkray.tables import catalog as catalogs
 from flinkray.tables.api.schemas import ResolvedSchema, Schema, TableDescriptor
@@ -354,10 +355,13 @@ def _database(name: str, described: CatalogDatabase) -> catalogs.Database:
     return catalogs.Database(name, described.get_comment(), tuple(described.get_properties().items()))
 
 
-__getattr__ = unavailable(
+__getattr__ = imported(
     __name__,
-    "CatalogColumnStatistics CatalogModel CatalogPartition CatalogPartitionSpec CatalogTableStatistics Column "
-    "ComputedColumn Constraint HiveCatalog JdbcCatalog MetadataColumn PhysicalColumn Procedure UniqueConstraint "
-    "WatermarkSpec",
-    "catalogs are in memory, with databases, tables, views and functions; Schema describes columns",
+    unavailable(
+        __name__,
+        "CatalogColumnStatistics CatalogModel CatalogPartition CatalogPartitionSpec CatalogTableStatistics Column "
+        "ComputedColumn Constraint HiveCatalog JdbcCatalog MetadataColumn PhysicalColumn Procedure UniqueConstraint "
+        "WatermarkSpec",
+        "catalogs are in memory, with databases, tables, views and functions; Schema describes columns",
+    ),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from flinkray.pyflink.imported_names import imported
 from flinkray.tables.api.expression import Expression
 from flinkray.tables.api.words import (
     JsonExistsOnError,
@@ -25,3 +26,5 @@ __all__ = [
     "TimeIntervalUnit",
     "TimePointUnit",
 ]
+
+__getattr__ = imported(__name__)

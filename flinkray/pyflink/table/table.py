@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from flinkray.pyflink.imported_names import imported
 from flinkray.tables.api.grouped_tables import FlatAggregateTable, GroupedTable, OverWindowedTable, WindowedTable
 from flinkray.tables.api.table import Table
 
@@ -14,6 +15,8 @@ __all__ = [
     "Table",
     "WindowGroupedTable",
 ]
+
+__getattr__ = imported(__name__)
 
 AggregatedTable = GroupedTable
 GroupWindowedTable = WindowedTable

@@ -11,6 +11,7 @@ import pyarrow as pa
 from flinkray.errors import InvalidProgramError
 from flinkray.pyflink.datastream.data_stream import DataStream
 from flinkray.pyflink.datastream.stream_execution_environment import StreamExecutionEnvironment
+from flinkray.pyflink.imported_names import imported
 from flinkray.pyflink.table.catalog import NO_MODELS, Catalog, CatalogDescriptor
 from flinkray.pyflink.table.environment_settings import EnvironmentSettings
 from flinkray.pyflink.table.explain_detail import ExplainDetail
@@ -34,6 +35,8 @@ from flinkray.types.rows import Row
 from flinkray.types.value_types import has_rows, with_rows
 
 __all__ = ["StreamTableEnvironment", "TableEnvironment"]
+
+__getattr__ = imported(__name__)
 
 _ONE_MODULE = "there is one module, core, and it is always used"
 _KIND = "op"

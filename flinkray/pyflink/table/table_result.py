@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from flinkray.collected_rows import CollectedRows
 from flinkray.pyflink.common.job_client import JobClient
+from flinkray.pyflink.imported_names import imported
 from flinkray.tables.environment import results
 from flinkray.tables.environment.answers import ResultKind
 
 __all__ = ["CloseableIterator", "ResultKind", "TableResult"]
+
+__getattr__ = imported(__name__)
 
 CloseableIterator = CollectedRows
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from flinkray.pyflink.imported_names import imported
 from flinkray.pyflink.table.types import DataType
 from flinkray.tables.api.data_types import DataTypes, logical_type
 from flinkray.tables.api.schemas import ResolvedSchema
 from flinkray.tables.types.logical import RowField
 
 __all__ = ["TableSchema"]
+
+__getattr__ = imported(__name__)
 
 
 class TableSchema(ResolvedSchema):

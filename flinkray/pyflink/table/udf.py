@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from flinkray.pyflink.imported_names import imported
 from flinkray.tables.api.user_functions import udaf, udf, udtaf, udtf
 from flinkray.tables.user_functions import (
     AggregateFunction,
@@ -28,3 +29,5 @@ __all__ = [
     "udtaf",
     "udtf",
 ]
+
+__getattr__ = imported(__name__)

@@ -22,6 +22,7 @@ from flinkray.pyflink.datastream.connectors.file_sink import (
     RollingPolicy,
 )
 from flinkray.pyflink.datastream.connectors.stream_formats import BulkFormat, FileFormat, StreamFormat
+from flinkray.pyflink.imported_names import imported
 from flinkray.time.durations import Duration
 
 __all__ = [
@@ -42,6 +43,8 @@ __all__ = [
     "StreamFormat",
     "StreamingFileSink",
 ]
+
+__getattr__ = imported(__name__)
 
 
 class FileEnumeratorProvider:

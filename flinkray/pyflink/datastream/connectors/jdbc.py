@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from flinkray.pyflink.imported_names import imported
 from flinkray.pyflink.unavailable import unavailable
 
 __all__: list[str] = []
 
-__getattr__ = unavailable(
+__getattr__ = imported(
     __name__,
-    "JdbcSink JdbcConnectionOptions JdbcExecutionOptions",
-    "its connector is a Java archive, and there is no Java here; "
-    "write to the database from Python, in a Sink of your own (flinkray.Sink) or a "
-    "function given to add_sink",
+    unavailable(
+        __name__,
+        "JdbcSink JdbcConnectionOptions JdbcExecutionOptions",
+        "its connector is a Java archive, and there is no Java here; "
+        "write to the database from Python, in a Sink of your own (flinkray.Sink) or a "
+        "function given to add_sink",
+    ),
 )

@@ -27,6 +27,7 @@ from flinkray.pyflink.datastream.connectors.kafka_functions import (
     Semantic,
 )
 from flinkray.pyflink.datastream.connectors.kafka_properties import client_properties
+from flinkray.pyflink.imported_names import imported
 from flinkray.pyflink.message_formats import format_of
 from flinkray.types.records import Kind
 
@@ -48,6 +49,8 @@ __all__ = [
     "KafkaTopicSelector",
     "Semantic",
 ]
+
+__getattr__ = imported(__name__)
 
 
 class KafkaSource:

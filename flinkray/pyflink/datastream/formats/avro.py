@@ -19,6 +19,7 @@ from flinkray.pyflink.datastream.formats.avro_records import (
     RecordSource,
     encoded,
 )
+from flinkray.pyflink.imported_names import imported
 from flinkray.types.rows import Row
 
 __all__ = [
@@ -29,6 +30,8 @@ __all__ = [
     "AvroSchema",
     "GenericRecordAvroTypeInfo",
 ]
+
+__getattr__ = imported(__name__)
 
 
 class AvroInputFormat(StandsForSource):

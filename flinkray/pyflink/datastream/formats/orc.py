@@ -6,8 +6,11 @@ from typing import Any
 
 from flinkray.functions.type_hints import record_type
 from flinkray.pyflink.common.serialization import BulkWriterFactory
+from flinkray.pyflink.imported_names import imported
 
 __all__ = ["OrcBulkWriters"]
+
+__getattr__ = imported(__name__)
 
 
 class OrcBulkWriters:

@@ -14,8 +14,11 @@ from flinkray.pyflink.datastream.formats.avro_records import (
     RecordSource,
     in_columns,
 )
+from flinkray.pyflink.imported_names import imported
 
 __all__ = ["AvroParquetReaders", "AvroParquetWriters", "ParquetBulkWriters", "ParquetColumnarRowInputFormat"]
+
+__getattr__ = imported(__name__)
 
 
 class AvroParquetReaders:
