@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -37,6 +38,16 @@ def env() -> StreamExecutionEnvironment:
 def collected(stream: Any) -> list[Any]:
     with stream.execute_and_collect() as rows:
         return list(rows)
+
+
+# -- older versions
+
+
+def test_programs_of_older_versions_read_the_lines_of_files(env: StreamExecutionEnvironment, tmp_path: Path) -> None:
+    (tmp_path / "lines").write_bytes("ä\nb\n".encode("latin-1"))
+    lines = env.read_text_file(str(tmp_path / "lines"), "ISO-8859-1")
+    assert lines.get_type() == Types.STRING()
+    assert collected(lines) == ["ä", "b"]
 
 
 # -- keys

@@ -13,7 +13,8 @@ import yaml
 from flinkray.config import configuration as config
 from flinkray.config.option import ConfigOption
 from flinkray.config.options import declared_options
-from flinkray.errors import InvalidProgramError, did_you_mean
+from flinkray.errors import did_you_mean
+from flinkray.pyflink.archives import leave_out
 from flinkray.redaction import redacted_value
 
 __all__ = ["Configuration"]
@@ -74,6 +75,12 @@ _FORMER = {
 }
 """Flink's deprecated names of options, which Flink 2.3 takes, and the names that took their place."""
 
+_BACKEND_OF_FACTORY = {
+    "EmbeddedRocksDBStateBackendFactory": "rocksdb",
+    "HashMapStateBackendFactory": "hashmap",
+}
+"""What Flink's classes that make state backends are called where their short names are given."""
+
 
 class _Given(NamedTuple):
     """A setting as the program gave it."""
@@ -108,14 +115,17 @@ class Configuration(config.Configuration):
 
         Raises:
             ConfigurationError: an option does not take the value.
-            InvalidProgramError: it asks for jars.
+            InvalidProgramError: it asks for jars of what is not built in here.
         """
         given = key.key if isinstance(key, ConfigOption) else key
         name = _FORMER.get(given, given)
+        if name == "state.backend.type" and isinstance(value, str):
+            value = _BACKEND_OF_FACTORY.get(value.rpartition(".")[2], value)
         if name in declared_options():
             super().set(name, value)
         elif name in _JARS:
-            raise InvalidProgramError(f"option {name!r}: jars cannot run here; use Python libraries in their place")
+            leave_out([path for part in str(value).split(";") if (path := part.strip())], name)
+            return self
         elif name.startswith(_OF_THE_JVM):
             if name not in self._left_out:
                 _LOG.warning("option %r is about Flink's JVM or its Python workers, and has no effect here", name)

@@ -43,6 +43,7 @@ from flinkray.pyflink.datastream.functions import (
 from flinkray.pyflink.datastream.output_tag import OutputTag
 from flinkray.pyflink.datastream.slot_sharing_group import MemorySize, SlotSharingGroup
 from flinkray.pyflink.datastream.stream_execution_environment import StreamExecutionEnvironment
+from flinkray.pyflink.datastream.time_characteristic import TimeCharacteristic
 from flinkray.pyflink.datastream.window import (
     CountWindow,
     GlobalWindow,
@@ -122,6 +123,7 @@ __all__ = [
     "SourceFunction",
     "StateBackend",
     "StreamExecutionEnvironment",
+    "TimeCharacteristic",
     "TimeDomain",
     "TimeWindow",
     "TimerService",

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
-from typing import Any, NoReturn, Self
+from typing import Any, Self
 
 from flinkray.config import configuration as config
 from flinkray.connectors.functions.source import GeneratorFunctionSource
 from flinkray.connectors.source import Source
 from flinkray.errors import InvalidProgramError
 from flinkray.execution import Pipeline
+from flinkray.pyflink.archives import NO_JAVA, leave_out
 from flinkray.pyflink.common.configuration import Configuration
 from flinkray.pyflink.common.execution_config import ExecutionConfig
 from flinkray.pyflink.common.job_client import JobClient
 from flinkray.pyflink.common.restart_strategy import RestartStrategyConfiguration, restart_strategy_of
 from flinkray.pyflink.datastream.checkpoint_config import CheckpointConfig
 from flinkray.pyflink.datastream.connector_functions import StandsForSource
+from flinkray.pyflink.datastream.connectors.file_system import FileSource, StreamFormat
 from flinkray.pyflink.datastream.data_stream import DataStream, declared
 from flinkray.pyflink.datastream.execution_plan import json_plan, operators_of
 from flinkray.pyflink.datastream.slot_sharing_group import SlotSharingGroup
+from flinkray.pyflink.datastream.time_characteristic import TimeCharacteristic
 from flinkray.pyflink.imported_names import imported
 from flinkray.state.checkpoint_config import CheckpointingMode
 from flinkray.streams import environment
@@ -31,11 +34,9 @@ __all__ = ["StreamExecutionEnvironment"]
 __getattr__ = imported(__name__)
 
 _LOG = logging.getLogger(__name__)
-log = logging.getLogger(__name__)
 
-_BUILT_IN = ("connector-kafka", "flink-avro", "sql-avro", "flink-json", "flink-csv")
-"""Parts of the names of archives for which there is something here."""
-_NO_JAVA = "jars cannot run here; use Python libraries in your functions, or a Source or Sink of your own"
+_WATERMARKS_MS = 200
+"""Flink's interval of watermarks in event time."""
 
 
 class StreamExecutionEnvironment(environment.StreamExecutionEnvironment):
@@ -47,6 +48,7 @@ class StreamExecutionEnvironment(environment.StreamExecutionEnvironment):
         self._execution_config = ExecutionConfig(self._configuration)
         self._checkpoint_config = CheckpointConfig(self._configuration)
         self._changelog_backend: bool | None = None
+        self._time_characteristic = TimeCharacteristic.EventTime
 
     @classmethod
     def get_execution_environment(
@@ -90,10 +92,15 @@ class StreamExecutionEnvironment(environment.StreamExecutionEnvironment):
         stream = self.from_source(source, watermark_strategy or WatermarkStrategy.no_watermarks(), source_name)
         return stream.set_parallelism(1)
 
+    def read_text_file(self, file_path: str, charset_name: str = "UTF-8") -> DataStream:
+        """The lines of a file, or of the files of a directory, as before PyFlink 2."""
+        source = FileSource.for_record_stream_format(StreamFormat.text_line_format(charset_name), file_path).build()
+        return self.from_source(source, WatermarkStrategy.no_watermarks(), "Custom File Source")
+
     def create_input(self, input_format: object, type_info: Any = None) -> DataStream:
         """Takes an AvroInputFormat, and none of Java's."""
         if not isinstance(input_format, StandsForSource):
-            raise InvalidProgramError(f"create_input: {_NO_JAVA}; FileSource reads files")
+            raise InvalidProgramError(f"create_input: {NO_JAVA}; FileSource reads files")
         source, strategy = input_format.to_source(), WatermarkStrategy.no_watermarks()
         return self.from_source(source, strategy, "Custom File Source", type_info)
 
@@ -136,6 +143,24 @@ class StreamExecutionEnvironment(environment.StreamExecutionEnvironment):
     def get_max_parallelism(self) -> int:
         """-1: settled from the parallelism when the program is compiled."""
         return super().get_max_parallelism() or -1
+
+    def set_stream_time_characteristic(self, characteristic: TimeCharacteristic) -> None:
+        """As before PyFlink 2: programs in processing time have no watermarks.
+
+        Raises:
+            InvalidProgramError: it is IngestionTime.
+        """
+        if characteristic is TimeCharacteristic.IngestionTime:
+            raise InvalidProgramError(
+                "IngestionTime cannot be used: give rows the time at which they come, with "
+                "WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(...)"
+            )
+        in_event_time = characteristic is TimeCharacteristic.EventTime
+        self._execution_config.set_auto_watermark_interval(_WATERMARKS_MS if in_event_time else 0)
+        self._time_characteristic = characteristic
+
+    def get_stream_time_characteristic(self) -> TimeCharacteristic:
+        return self._time_characteristic
 
     def set_buffer_timeout(self, timeout_millis: Any) -> Self:
         return super().set_buffer_timeout(timeout_millis)
@@ -195,13 +220,11 @@ class StreamExecutionEnvironment(environment.StreamExecutionEnvironment):
         Raises:
             InvalidProgramError: another one is among them.
         """
-        unknown = [path for path in jars_path if not any(part in path for part in _BUILT_IN)]
-        if unknown:
-            raise InvalidProgramError(f"add_jars({unknown[0]!r}): {_NO_JAVA}")
-        log.warning("add_jars: %s: what is in there is built in here", ", ".join(jars_path))
+        leave_out(jars_path, "add_jars")
 
-    def add_classpaths(self, *classpaths: str) -> NoReturn:
-        raise InvalidProgramError(f"add_classpaths: {_NO_JAVA}")
+    def add_classpaths(self, *classpaths: str) -> None:
+        """As `add_jars`."""
+        leave_out(classpaths, "add_classpaths")
 
 
 def _taken(configuration: config.Configuration | Mapping[str, object] | None) -> config.Configuration:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from flinkray.pyflink.table.changelog_mode import ChangelogMode
 from flinkray.pyflink.table.compiled_plan import CompiledPlan
 from flinkray.pyflink.table.data_view import DataView, ListView, MapView
@@ -75,8 +77,23 @@ __all__ = [
     "WindowGroupedTable",
 ]
 
-__getattr__ = unavailable(
+_of_older_versions = unavailable(
     __name__,
-    "BatchTableEnvironment Module ModuleEntry UserDefinedType",
+    "BatchTableEnvironment CsvTableSink CsvTableSource TableSink TableSource WriteMode",
+    "PyFlink has no such thing any more; tables are declared with CREATE TABLE or TableDescriptor.for_connector, in "
+    "TableEnvironment.create(EnvironmentSettings.in_batch_mode()) or in_streaming_mode()",
+)
+
+
+def __getattr__(name: str) -> Any:
+    try:
+        return _of_older_versions(name)
+    except AttributeError:
+        return _missing(name)
+
+
+_missing = unavailable(
+    __name__,
+    "Module ModuleEntry UserDefinedType",
     "there is no such thing in flinkray's tables; docs/limitations.md says what is not there",
 )

@@ -62,6 +62,12 @@ class EnvironmentSettings:
             self._options["execution.runtime-mode"] = "batch"
             return self
 
+        def use_blink_planner(self) -> EnvironmentSettings.Builder:
+            """As before PyFlink 1.14: it asks for the planner that became the only one."""
+            return self
+
+        use_any_planner = use_blink_planner
+
         def with_configuration(self, config: Any) -> EnvironmentSettings.Builder:
             self._options.update(config.to_dict() if hasattr(config, "to_dict") else dict(config))
             return self

@@ -12,8 +12,8 @@ __getattr__ = imported(
     unavailable(
         __name__,
         "JdbcSink JdbcConnectionOptions JdbcExecutionOptions",
-        "its connector is a Java archive, and there is no Java here; "
-        "write to the database from Python, in a Sink of your own (flinkray.Sink) or a "
-        "function given to add_sink",
+        "its connector is a Java archive, and there is no Java here; write to PostgreSQL with flinkray.PostgresSink, "
+        "or into a table WITH ('connector' = 'jdbc', ...), and to other databases from Python, in a Sink of your own "
+        "(flinkray.Sink) or a function given to add_sink",
     ),
 )

@@ -57,7 +57,14 @@ from flinkray.pyflink.datastream.state import (
     ValueStateDescriptor,
 )
 from flinkray.pyflink.message_formats import format_of
-from flinkray.pyflink.table import DataTypes, Schema, StreamTableEnvironment, TableDescriptor, TableSchema
+from flinkray.pyflink.table import (
+    DataTypes,
+    EnvironmentSettings,
+    Schema,
+    StreamTableEnvironment,
+    TableDescriptor,
+    TableSchema,
+)
 from flinkray.pyflink.table.catalog import ObjectIdentifier
 from flinkray.pyflink.table.expressions import col
 from flinkray.pyflink.table.types import RowField, RowType
@@ -71,6 +78,77 @@ from flinkray.types.rows import Row
 from tests.support.api import DEADLINE, FakeExecutor, batch_of
 
 MODULES = [name for _, name, _ in pkgutil.walk_packages(flinkray.pyflink.__path__, "flinkray.pyflink.")]
+
+
+@pytest.mark.parametrize(
+    "jar",
+    [
+        "file:///lib/flink-sql-connector-kafka-3.2.0-1.19.jar",
+        "file:///lib/kafka-clients-3.3.1.jar",
+        "file:///lib/flink-connector-jdbc-3.1.2-1.18.jar",
+        "file:///lib/postgresql-42.7.1.jar",
+        "file:///lib/flink-sql-connector-postgres-cdc-3.0.1.jar",
+        "file:///lib/iceberg-flink-runtime-1.19-1.7.0.jar",
+        "file:///lib/flink-sql-parquet-1.19.0.jar",
+    ],
+)
+def test_archives_of_what_is_built_in_are_left_out(jar: str, pyflink_env: PyFlinkEnvironment) -> None:
+    pyflink_env.add_jars(jar)
+    pyflink_env.add_classpaths(jar)
+    configuration = Configuration().set_string("pipeline.jars", f"{jar};\n {jar}").set("pipeline.classpaths", "")
+    assert dict(configuration) == {}
+
+
+@pytest.mark.parametrize("jar", ["mysql-connector-j-8.1.0.jar", "flink-connector-jdbc-mysql-4.0.0.jar", "kafka.jar"])
+def test_other_archives_are_refused(jar: str, pyflink_env: PyFlinkEnvironment) -> None:
+    built_in = "file:///connector-kafka/flink-sql-connector-kafka-3.2.0-1.19.jar"
+    path = f"file:///connector-kafka/{jar}"
+    for call in (
+        lambda: pyflink_env.add_jars(built_in, path),
+        lambda: pyflink_env.add_classpaths(path),
+        lambda: Configuration().set_string("pipeline.jars", f"{built_in};{path}"),
+    ):
+        with pytest.raises(InvalidProgramError, match=re.escape(f"({path!r}): jars cannot run here")):
+            call()
+
+
+def test_programs_of_older_versions_say_their_time(pyflink_env: PyFlinkEnvironment) -> None:
+    characteristic = importlib.import_module("flinkray.pyflink.datastream").TimeCharacteristic
+    assert pyflink_env.get_stream_time_characteristic() is characteristic.EventTime
+    for each, interval in ((characteristic.ProcessingTime, 0), (characteristic.EventTime, 200)):
+        pyflink_env.set_stream_time_characteristic(each)
+        assert pyflink_env.get_stream_time_characteristic() is each
+        assert pyflink_env.get_config().get_auto_watermark_interval() == interval
+    with pytest.raises(InvalidProgramError, match="for_monotonous_timestamps"):
+        pyflink_env.set_stream_time_characteristic(characteristic.IngestionTime)
+
+
+def test_programs_of_older_versions_ask_for_the_only_planner() -> None:
+    settings = EnvironmentSettings.new_instance().use_blink_planner().in_batch_mode().use_any_planner().build()
+    assert not settings.is_streaming_mode()
+
+
+def test_a_state_backend_is_named_by_the_class_that_makes_it() -> None:
+    for name, backend in (
+        ("org.apache.flink.contrib.streaming.state.EmbeddedRocksDBStateBackendFactory", "rocksdb"),
+        ("org.apache.flink.runtime.state.hashmap.HashMapStateBackendFactory", "hashmap"),
+    ):
+        assert Configuration().set_string("state.backend", name).get_string("state.backend.type", "") == backend
+    with pytest.raises(ConfigurationError, match="must be one of hashmap, rocksdb"):
+        Configuration().set_string("state.backend", "org.example.MyFactory")
+
+
+def test_modules_have_names_that_pyflinks_import() -> None:
+    for module, name, home in (
+        ("datastream.window", "Time", "common"),
+        ("datastream.functions", "ValueStateDescriptor", "datastream.state"),
+        ("common.serialization", "JsonRowDeserializationSchema", "datastream.formats.json"),
+        ("table.table_environment", "AggregateFunction", "table"),
+        ("datastream.data_stream", "AggregateFunction", "datastream"),
+    ):
+        found, original = (importlib.import_module(f"flinkray.pyflink.{each}") for each in (module, home))
+        assert getattr(found, name) is getattr(original, name)
+        assert not hasattr(found, "NoSuchName")
 
 
 @pytest.mark.parametrize("name", MODULES)
@@ -325,11 +403,17 @@ def test_tuples_and_rows_mix_where_columns_are_declared() -> None:
 @pytest.mark.parametrize(
     ("module", "name", "words"),
     [
-        ("datastream.connectors.jdbc", "JdbcSink", "in a Sink of your own"),
+        ("datastream.connectors.jdbc", "JdbcSink", "flinkray.PostgresSink"),
         ("datastream.connectors.elasticsearch", "Elasticsearch7SinkBuilder", "Elasticsearch's Python client"),
         ("datastream", "CustomStateBackend", "HashMapStateBackend"),
         ("common", "AssignerWithPeriodicWatermarksWrapper", "WatermarkStrategy.for_generator"),
         ("table", "ModuleEntry", "docs/limitations.md"),
+        ("table", "BatchTableEnvironment", "EnvironmentSettings.in_batch_mode()"),
+        ("table.descriptors", "Kafka", "TableDescriptor.for_connector"),
+        ("table.module", "HiveModule", "create_temporary_function"),
+        ("java_gateway", "get_gateway", "a Source or Sink of your own"),
+        ("util.java_utils", "get_j_env_configuration", "env.configure(Configuration())"),
+        ("testing.test_case_utils", "PyFlinkStreamingTestCase", "FLINKRAY_EXECUTION_TARGET=local"),
     ],
 )
 def test_what_needs_java_fails_with_a_sentence_that_says_what_to_use(module: str, name: str, words: str) -> None:
@@ -343,7 +427,7 @@ def test_what_needs_java_fails_with_a_sentence_that_says_what_to_use(module: str
 def test_what_an_environment_cannot_do_says_what_to_use(pyflink_env: PyFlinkEnvironment) -> None:
     for call, words in (
         (lambda: pyflink_env.add_jars("file:///a.jar"), "add_jars('file:///a.jar'): jars cannot run here"),
-        (lambda: pyflink_env.add_classpaths("file:///a"), "add_classpaths: jars cannot run here"),
+        (lambda: pyflink_env.add_classpaths("file:///a"), "add_classpaths('file:///a'): jars cannot run here"),
         (lambda: pyflink_env.add_python_file("gone.py"), "python.files: there is no"),
         (lambda: pyflink_env.set_python_requirements("r.txt"), "set_python_requirements: there is no"),
         (
