@@ -129,6 +129,12 @@ def sink_of(table: Table, overwritten: Mapping[str, str] | None = None) -> tuple
     return connector.overwriting(sink, overwritten), parallelism
 
 
+_OF_DESCRIPTORS = "; options such as 'connector.type' and 'format.type' are those that Flink had before 1.11"
+_BY_STREAMS = (
+    "; other systems are read and written by a Source or Sink of your own, with from_data_stream or to_data_stream"
+)
+
+
 def _connector(table: Table) -> tuple[ConnectorOptions, Connector]:
     options = ConnectorOptions(table.path[2], dict(table.options))
     name = options.connector
@@ -136,12 +142,14 @@ def _connector(table: Table) -> tuple[ConnectorOptions, Connector]:
         raise InvalidProgramError(
             f"table {table.path[2]!r} has no option 'connector', which says where its rows are: "
             f"WITH ('connector' = '...'), one of {', '.join(sorted(CONNECTORS))}"
+            f"{_OF_DESCRIPTORS if 'connector.type' in dict(table.options) else ''}"
         )
     if name not in CONNECTORS:
         known = sorted(CONNECTORS)
         hint = did_you_mean(name, known)
         raise InvalidProgramError(
             f"table {table.path[2]!r}: there is no connector {name!r}{hint}; there are {', '.join(known)}"
+            f"{'' if hint else _BY_STREAMS}"
         )
     return options, CONNECTORS[name]
 

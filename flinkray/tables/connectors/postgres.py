@@ -48,10 +48,13 @@ def _uri(options: ConnectorOptions) -> str:
     given = options.required("url")
     for key, why in _WITHOUT_EFFECT.items():
         options.has_no_effect(key, why)
+    if not given.removeprefix(_JDBC).startswith(("postgresql://", "postgres://")):
+        raise options.fail(
+            "option 'url' is the address of a PostgreSQL server: 'jdbc:postgresql://host:5432/database'; other "
+            "databases are asked by their Python clients, in a Source or Sink of your own, or through Spark"
+        )
     url = _without_jdbc(given, options) if given.startswith(_JDBC) else given
-    scheme, separator, rest = url.partition("://")
-    if not separator or scheme not in ("postgresql", "postgres"):
-        raise options.fail("option 'url' is the address of a PostgreSQL server: 'jdbc:postgresql://host:5432/database'")
+    scheme, _, rest = url.partition("://")
     user, password = options.text("username"), options.text("password")
     if not user:
         return f"{scheme}://{rest}"

@@ -95,6 +95,11 @@ def table(columns: str, options: str) -> Table:
         ("n INT", "'connector'='jdbc','table-name'='x','url'='jdbc:mysql://h/d'", "address of a PostgreSQL server"),
         (
             "n INT",
+            "'connector'='jdbc','table-name'='x','url'='jdbc:mysql://h/d?useSSL=no'",
+            "databases are asked by",
+        ),
+        (
+            "n INT",
             f"{JDBC[:-1]}?reWriteBatchedInserts=true'",
             "'reWriteBatchedInserts' of 'url' is one of JDBC's driver",
         ),
