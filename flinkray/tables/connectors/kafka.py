@@ -34,7 +34,8 @@ _SERVERS = "bootstrap.servers"
 _GROUP = "group.id"
 _RESET = "auto.offset.reset"
 _RESETS: tuple[Literal["earliest", "latest", "none"], ...] = ("earliest", "latest", "none")
-_BY_FORMATS = ("key.deserializer", "value.deserializer", "key.serializer", "value.serializer")
+_DESERIALIZERS = ("key.deserializer", "value.deserializer")
+_SERIALIZERS = ("key.serializer", "value.serializer")
 _AUTO_COMMIT = "enable.auto.commit"
 _GUARANTEES = {
     "at-least-once": DeliveryGuarantee.AT_LEAST_ONCE,
@@ -122,9 +123,12 @@ def _listed(options: ConnectorOptions, key: str) -> tuple[str, ...]:
 def _properties(options: ConnectorOptions) -> dict[str, str]:
     """Those of the client, most of which librdkafka calls as Java's does."""
     properties = options.with_prefix("properties.")
-    for name in _BY_FORMATS:
+    for name in _DESERIALIZERS:
+        options.has_no_effect(f"properties.{name}", "the table's formats read messages")
+        properties.pop(name, None)
+    for name in _SERIALIZERS:
         if name in properties:
-            raise options.fail(f"option 'properties.{name}': the table's formats read and write messages; leave it out")
+            raise options.fail(f"option 'properties.{name}': the table's formats write messages; leave it out")
     if properties.pop(_AUTO_COMMIT, "false") != "false":
         raise options.fail(
             f"option 'properties.{_AUTO_COMMIT}': offsets are committed with checkpoints, for 'properties.{_GROUP}'"
@@ -166,10 +170,11 @@ def _source(table: Table, options: ConnectorOptions, upsert: bool) -> TableSourc
     properties = _properties(options)
     servers, group = _servers(options, properties), properties.pop(_GROUP, None)
     reset = properties.pop(_RESET, None)
-    if reset is not None and (upsert or options.text("scan.startup.mode", "group-offsets") != "group-offsets"):
-        raise options.fail(
-            f"option 'properties.{_RESET}' says where 'scan.startup.mode' = 'group-offsets' begins without a committed "
-            "offset, and this table begins otherwise; leave it out"
+    if upsert or options.text("scan.startup.mode", "group-offsets") != "group-offsets":
+        options.has_no_effect(
+            f"properties.{_RESET}",
+            "it says where 'scan.startup.mode' = 'group-offsets' begins without a committed offset, and this table "
+            "begins otherwise",
         )
     start = KafkaOffsets.earliest()
     if not upsert:

@@ -109,11 +109,6 @@ def table(columns: str, options: str) -> Table:
             "leaves no column for",
         ),
         ("n INT", f"{KAFKA},'format'='json','properties.group.id'='g',{RESET}='soon'", "earliest, latest, none, not"),
-        (
-            "n INT",
-            f"{KAFKA},'format'='json','scan.startup.mode'='latest-offset',{RESET}='latest'",
-            "'properties.auto.offset.reset' says where 'scan.startup.mode' = 'group-offsets' begins",
-        ),
         ("n INT", "'connector'='values','data-id'='x'", "no rows are registered as 'x'"),
         ("n INT", CDC, "option 'slot.name' is missing"),
         ("n INT", "'connector'='webhook','format'='json'", "option 'port' is missing"),

@@ -107,6 +107,26 @@ WRITTEN: dict[str, tuple[str, Any]] = {
 }
 
 
+def test_properties_that_flinks_connector_overrides_are_named_and_change_nothing(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    tables = Tables()
+    reset = "'properties.auto.offset.reset'"
+    for options, start in (
+        (f"{KAFKA},{reset}='latest'", KafkaOffsets.earliest()),
+        (f"{KAFKA.replace('earliest-offset', 'latest-offset')},{reset}='earliest'", KafkaOffsets.latest()),
+    ):
+        source = tables.read(f"{options},'properties.value.deserializer'='org.example.OfTexts'")
+        assert source.start == start
+        assert source.client_options == {}
+    assert tables.read(f"{UPSERT},{reset}='latest'", BY_KEY).start == KafkaOffsets.earliest()
+    assert (
+        "option 'properties.auto.offset.reset' of 'connector' = 'kafka' has no effect here: it says where"
+        in caplog.text
+    )
+    assert "option 'properties.value.deserializer' of 'connector' = 'kafka' has no effect here" in caplog.text
+
+
 def test_options_of_flinks_connector_do_what_they_say() -> None:
     tables = Tables()
     for options, (name, value) in READ.items():
@@ -260,7 +280,7 @@ REFUSED: dict[str, tuple[str, str, str]] = {
         f"{KAFKA},'key.format'='json','key.fields'='n',{PREFIXED}",
         "column 'n' is of the key, and has no name behind 'k_'",
     ),
-    "deserializer": ("n INT", f"{KAFKA},'properties.key.deserializer'='a'", "the table's formats read and write"),
+    "serializer": ("n INT", f"{KAFKA},'properties.key.serializer'='a'", "the table's formats write messages"),
     "auto commit": ("n INT", f"{KAFKA},'properties.enable.auto.commit'='true'", "committed with checkpoints, for"),
     "jaas": ("n INT", f"{KAFKA},'properties.sasl.jaas.config'='Krb5LoginModule required;'", "username and password"),
     "primary key": ("n INT, PRIMARY KEY (n) NOT ENFORCED", KAFKA, "of which no PRIMARY KEY (n) can be true"),
@@ -278,7 +298,6 @@ REFUSED: dict[str, tuple[str, str, str]] = {
     "sink.semantic": ("n INT", f"{KAFKA},'sink.semantic'='exactly-once'", "it is 'sink.delivery-guarantee' now"),
     "upsert partitioner": (BY_KEY, f"{UPSERT},'sink.partitioner'='fixed'", "which their key says"),
     "half a buffer": (BY_KEY, f"{UPSERT},'sink.buffer-flush.max-rows'='7'", "are both above 0, or both 0"),
-    "upsert start": (BY_KEY, f"{UPSERT},'properties.auto.offset.reset'='latest'", "this table begins otherwise"),
     "upsert key.fields": (BY_KEY, f"{UPSERT},'key.fields'='k_a'", "there is no option 'key.fields'"),
 }
 ONLY_WRITTEN = frozenset(
