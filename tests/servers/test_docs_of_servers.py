@@ -42,6 +42,7 @@ def test_the_programs_about_postgresql(postgres: PostgresServer, monkeypatch: py
         CREATE TABLE orders (id int, customer int, cents int, placed timestamptz);
         CREATE TABLE customers (id int PRIMARY KEY, country text);
         CREATE TABLE customers_copy (id int PRIMARY KEY, country text);
+        CREATE TABLE totals (word text PRIMARY KEY, total bigint);
         CREATE TABLE sales (country text, window_start bigint, cents bigint, PRIMARY KEY (country, window_start));
         INSERT INTO customers VALUES (1, 'NZ'), (2, 'PE');
         INSERT INTO orders SELECT i, i % 2 + 1, 10, '1970-01-01 12:00 UTC' FROM generate_series(1, 99) AS i;
@@ -53,6 +54,8 @@ def test_the_programs_about_postgresql(postgres: PostgresServer, monkeypatch: py
     assert sorted(postgres.execute("SELECT * FROM sales")) == [("NZ", 0, 490), ("PE", 0, 500)]
     run("postgres.md", {"postgresql://localhost/shop": postgres.uri}, 1)
     assert sorted(postgres.execute("SELECT * FROM customers_copy")) == [(1, "NZ"), (2, "PE")]
+    run("postgres.md", {"postgresql://localhost/shop": postgres.uri}, 2)
+    assert postgres.execute("SELECT * FROM totals") == [("a", 1)]
 
 
 @pytest.mark.redis

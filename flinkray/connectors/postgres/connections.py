@@ -8,7 +8,8 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NoReturn, TypeVar
 
 from flinkray.errors import ConnectorError, InvalidProgramError
@@ -231,13 +232,17 @@ def _of_client(error: BaseException) -> BaseException:
     return error.__cause__ if isinstance(error, PostgresError) and error.__cause__ is not None else error
 
 
-def explained(error: BaseException) -> str:
-    """An error of a client, with what can be done about it."""
+def explained(error: BaseException, hints: Mapping[str, str] = MappingProxyType({})) -> str:
+    """An error of a client, with what can be done about it.
+
+    Args:
+        hints: by SQLSTATE, instead of those that are known.
+    """
     error = _of_client(error)
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     text = " ".join(lines).rstrip(" .") or type(error).__name__
     state = sqlstate(error)
-    hint = next((hint for code, hint in _HINTS.items() if state.startswith(code)), None) if state else None
+    hint = next((hint for code, hint in {**_HINTS, **hints}.items() if state.startswith(code)), None) if state else None
     if hint is None and not state:
         hint = next((hint for part, hint in _TEXTS.items() if part in text), None)
     return text if hint is None else f"{text}: {hint}"

@@ -3,13 +3,14 @@ as it is and then each change of it, with the options of Flink CDC."""
 
 from __future__ import annotations
 
-from urllib.parse import parse_qsl, quote, urlencode
+from urllib.parse import quote
 
 from flinkray.connectors.delivery_guarantee import DeliveryGuarantee
 from flinkray.connectors.lookup import LookupTable
 from flinkray.connectors.postgres.changes.metadata import METADATA
 from flinkray.connectors.postgres.changes.source import PostgresChangesSource
 from flinkray.connectors.postgres.columns import quoted
+from flinkray.connectors.postgres.jdbc_address import is_of_postgres, read_address
 from flinkray.connectors.postgres.lookup_table import PostgresTable
 from flinkray.connectors.postgres.source import PostgresSource
 from flinkray.connectors.postgres.writing.sink import PostgresSink
@@ -19,11 +20,8 @@ from flinkray.tables.connectors.options import ConnectorOptions, lookup_cache
 from flinkray.tables.plans.tables import Table
 from flinkray.types.changelogs import Changes
 
-_JDBC = "jdbc:"
 _PORT = 5432
 _ALL, _UPSERT = "all", "upsert"
-_OF_LIBPQ = {"ApplicationName": "application_name", "connectTimeout": "connect_timeout"}
-"""What parameters of JDBC's addresses are called here."""
 _WITHOUT_EFFECT = {
     "driver": "the server is asked without JDBC's drivers",
     "connection.max-retry-timeout": "give the address 'connect_timeout' in seconds, as in '...?connect_timeout=5'",
@@ -48,37 +46,15 @@ def _uri(options: ConnectorOptions) -> str:
     given = options.required("url")
     for key, why in _WITHOUT_EFFECT.items():
         options.has_no_effect(key, why)
-    if not given.removeprefix(_JDBC).startswith(("postgresql://", "postgres://")):
+    if not is_of_postgres(given):
         raise options.fail(
             "option 'url' is the address of a PostgreSQL server: 'jdbc:postgresql://host:5432/database'; other "
             "databases are asked by their Python clients, in a Source or Sink of your own, or through Spark"
         )
-    url = _without_jdbc(given, options) if given.startswith(_JDBC) else given
-    scheme, _, rest = url.partition("://")
-    user, password = options.text("username"), options.text("password")
-    if not user:
-        return f"{scheme}://{rest}"
-    return f"{scheme}://{quote(user, safe='')}{f':{quote(password, safe=str())}' if password else ''}@{rest}"
-
-
-def _without_jdbc(url: str, options: ConnectorOptions) -> str:
-    """The address with its parameters under the names that the server's own library has for them."""
-    place, _, query = url.removeprefix(_JDBC).partition("?")
-    found: dict[str, str] = {}
-    for name, value in parse_qsl(query, keep_blank_values=True):
-        if name in ("currentSchema", "options"):
-            more = f"-csearch_path={value}" if name == "currentSchema" else value
-            found["options"] = f"{found.get('options', '')} {more}".strip()
-        elif name == "ssl":
-            if value.lower() != "false":
-                found.setdefault("sslmode", "verify-full")
-        elif name in _OF_LIBPQ or (name == name.lower() and name != "stringtype"):
-            found[_OF_LIBPQ.get(name, name)] = value
-        else:
-            raise options.fail(
-                f"parameter {name!r} of 'url' is one of JDBC's driver, which is not used here: leave it out"
-            )
-    return f"{place}?{urlencode(found, quote_via=quote)}" if found else place
+    try:
+        return read_address(given, options.text("username"), options.text("password")).uri
+    except ValueError as error:
+        raise options.fail(str(error)) from None
 
 
 def _source(table: Table, options: ConnectorOptions) -> TableSource:

@@ -403,7 +403,6 @@ def test_tuples_and_rows_mix_where_columns_are_declared() -> None:
 @pytest.mark.parametrize(
     ("module", "name", "words"),
     [
-        ("datastream.connectors.jdbc", "JdbcSink", "flinkray.PostgresSink"),
         ("datastream.connectors.elasticsearch", "Elasticsearch7SinkBuilder", "Elasticsearch's Python client"),
         ("datastream", "CustomStateBackend", "HashMapStateBackend"),
         ("common", "AssignerWithPeriodicWatermarksWrapper", "WatermarkStrategy.for_generator"),

@@ -100,8 +100,8 @@ def table(columns: str, options: str) -> Table:
         ),
         (
             "n INT",
-            f"{JDBC[:-1]}?reWriteBatchedInserts=true'",
-            "'reWriteBatchedInserts' of 'url' is one of JDBC's driver",
+            f"{JDBC[:-1]}?loadBalanceHosts=true'",
+            "'loadBalanceHosts' of 'url' is one of JDBC's driver",
         ),
         (
             "n INT",
@@ -191,6 +191,8 @@ def test_a_sink_has_the_guarantee_and_key_that_the_table_says() -> None:
     address = f"{JDBC[:-1]}?ssl=true&ApplicationName=a&currentSchema=s,t'"
     expected = "postgresql://h:1/d?sslmode=verify-full&application_name=a&options=-csearch_path%3Ds%2Ct"
     assert sink(table("id BIGINT", address))._uri == expected
+    address = f"{JDBC[:-1]}?reWriteBatchedInserts=true&stringtype=unspecified'"
+    assert sink(table("id BIGINT", address))._uri == "postgresql://h:1/d"
     address = f"{JDBC[:-1]}?currentSchema=s&options=-cx%3D1'"
     assert sink(table("id BIGINT", address))._uri == "postgresql://h:1/d?options=-csearch_path%3Ds%20-cx%3D1"
     own = "'connector'='jdbc','table-name'='x','url'='postgresql://h/d?sslmode=require'"
