@@ -9,14 +9,15 @@ from typing import Any
 
 import pytest
 
-from flinkray import Count, col
-from flinkray.pyflink.common import Configuration, Row, Types
+from flinkray import Count, InvalidProgramError, JobExecutionError, col
+from flinkray.pyflink.common import Configuration, Row, TimestampAssigner, Types, WatermarkStrategy
 from flinkray.pyflink.datastream import (
     EmbeddedRocksDBStateBackend,
     HashMapStateBackend,
     KeyedProcessFunction,
     MapFunction,
     Partitioner,
+    ProcessFunction,
     ReduceFunction,
     RuntimeExecutionMode,
     StreamExecutionEnvironment,
@@ -239,3 +240,27 @@ def test_pickled_values_are_within_tuples_and_lists_too(env: StreamExecutionEnvi
     value = (1, {2}, [frozenset({3}), None])
     stream = env.from_collection([value], Types.TUPLE([Types.INT(), anything, Types.LIST(anything)]))
     assert collected(stream.rebalance()) == [value]
+
+
+def test_event_times_are_cut_to_whole_milliseconds(env: StreamExecutionEnvironment) -> None:
+    class At(TimestampAssigner):
+        def extract_timestamp(self, value: Any, record_timestamp: int) -> int:
+            return value  # type: ignore[no-any-return]
+
+    class Times(ProcessFunction):
+        def process_element(self, value: Any, ctx: ProcessFunction.Context) -> Iterable[Any]:
+            yield ctx.timestamp()
+
+    strategy = WatermarkStrategy.for_monotonous_timestamps()
+    rows = [-1500.7, -0.5, 3, 1500.7]
+    for assigner in (At(), lambda value, _: value):
+        timed = strategy.with_timestamp_assigner(assigner)
+        stream = env.from_collection(rows).assign_timestamps_and_watermarks(timed)
+        assert sorted(collected(stream.process(Times()))) == [-1500, 0, 3, 1500]
+        stream = env.from_collection(rows, watermark_strategy=timed)
+        assert sorted(collected(stream.process(Times()))) == [-1500, 0, 3, 1500]
+    timed = strategy.with_timestamp_assigner(lambda value, _: value)
+    with pytest.raises(JobExecutionError, match="must return epoch milliseconds as an int64, not nan"):
+        collected(env.from_collection([float("nan")]).assign_timestamps_and_watermarks(timed))
+    with pytest.raises(InvalidProgramError, match="a watermark strategy is needed"):
+        env.from_collection(rows).assign_timestamps_and_watermarks(None)  # type: ignore[arg-type]

@@ -19,6 +19,7 @@ from flinkray.pyflink.common.typeinfo import TypeInformation, type_information
 from flinkray.pyflink.datastream.accumulation import Accumulation
 from flinkray.pyflink.datastream.connector_functions import StandsForSink
 from flinkray.pyflink.datastream.slot_sharing_group import SlotSharingGroup
+from flinkray.pyflink.datastream.timestamp_assigners import in_whole_millis
 from flinkray.pyflink.imported_names import imported
 from flinkray.pyflink.texts import printed_texts
 from flinkray.pyflink.unavailable import unavailable
@@ -118,7 +119,7 @@ class DataStream(datastream.DataStream):
         return self.map(lambda value: tuple([value[index] for index in field_indexes]), types).name("Projection")
 
     def assign_timestamps_and_watermarks(self, watermark_strategy: WatermarkStrategy) -> DataStream:
-        return _as_pyflink(super().assign_timestamps_and_watermarks(watermark_strategy))
+        return _as_pyflink(super().assign_timestamps_and_watermarks(in_whole_millis(watermark_strategy)))
 
     # -- several streams
 

@@ -23,6 +23,7 @@ from flinkray.pyflink.datastream.data_stream import DataStream, declared
 from flinkray.pyflink.datastream.execution_plan import json_plan, operators_of
 from flinkray.pyflink.datastream.slot_sharing_group import SlotSharingGroup
 from flinkray.pyflink.datastream.time_characteristic import TimeCharacteristic
+from flinkray.pyflink.datastream.timestamp_assigners import in_whole_millis
 from flinkray.pyflink.imported_names import imported
 from flinkray.state.checkpoint_config import CheckpointingMode
 from flinkray.streams import environment
@@ -67,13 +68,14 @@ class StreamExecutionEnvironment(environment.StreamExecutionEnvironment):
     def from_source(
         self, source: Source, watermark_strategy: WatermarkStrategy, source_name: str, type_info: Any = None
     ) -> DataStream:
-        return DataStream.of(super().from_source(source, watermark_strategy, source_name, type_info))
+        return DataStream.of(super().from_source(source, in_whole_millis(watermark_strategy), source_name, type_info))
 
     def from_collection(
         self, collection: Iterable[Any], type_info: Any = None, watermark_strategy: WatermarkStrategy | None = None
     ) -> DataStream:
         """The values of a collection, in order; without a type as the Python objects that they are."""
-        return DataStream.of(super().from_collection(collection, declared(type_info), watermark_strategy))
+        strategy = None if watermark_strategy is None else in_whole_millis(watermark_strategy)
+        return DataStream.of(super().from_collection(collection, declared(type_info), strategy))
 
     def add_source(
         self,
