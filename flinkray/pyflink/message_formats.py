@@ -32,7 +32,7 @@ def format_of(schema: SerializationSchema | DeserializationSchema) -> MessageFor
     same, else a value at a time by the schema itself.
 
     Raises:
-        InvalidProgramError: nobody knows which type the schema reads.
+        InvalidProgramError: it is no schema.
     """
     match schema:
         case SimpleStringSchema() if schema.is_utf8:
@@ -45,6 +45,11 @@ def format_of(schema: SerializationSchema | DeserializationSchema) -> MessageFor
             return JsonRows(schema.record_type)
         case AvroRowDeserializationSchema() | AvroRowSerializationSchema():
             return ByPosition(AvroFormat(schema.schema))
+    if not hasattr(schema, "serialize") and not hasattr(schema, "deserialize"):
+        raise InvalidProgramError(
+            f"a schema says how values are read and written, such as SimpleStringSchema(), and {schema!r} is none; "
+            "read texts or bytes (ByteArraySchema), and convert them in a map function"
+        )
     return BySchema(schema)
 
 

@@ -57,6 +57,15 @@ class TableEnvironment(table_environment.StreamTableEnvironment):
 
     @staticmethod
     def create(environment_settings: Any = None) -> TableEnvironment:
+        """
+        Raises:
+            InvalidProgramError: it is given an environment of streams.
+        """
+        if isinstance(environment_settings, StreamExecutionEnvironment):
+            raise InvalidProgramError(
+                "TableEnvironment.create takes EnvironmentSettings or a Configuration; tables over the streams of an "
+                "environment are those of StreamTableEnvironment.create(env)"
+            )
         return TableEnvironment(_environment(environment_settings), environment_settings)
 
     def from_elements(self, elements: Iterable[Any], schema: Any = None, verify_schema: bool = True) -> Table:

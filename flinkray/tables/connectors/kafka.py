@@ -130,8 +130,9 @@ def _properties(options: ConnectorOptions) -> dict[str, str]:
         if name in properties:
             raise options.fail(f"option 'properties.{name}': the table's formats write messages; leave it out")
     if properties.pop(_AUTO_COMMIT, "false") != "false":
-        raise options.fail(
-            f"option 'properties.{_AUTO_COMMIT}': offsets are committed with checkpoints, for 'properties.{_GROUP}'"
+        options.has_no_effect(
+            f"properties.{_AUTO_COMMIT}",
+            f"offsets are committed with checkpoints, for 'properties.{_GROUP}', and without these not at all",
         )
     try:
         return as_librdkafkas(properties)

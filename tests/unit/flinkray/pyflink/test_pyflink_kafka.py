@@ -81,6 +81,14 @@ def producer() -> FlinkKafkaProducer:
         ),
         (lambda: consumer().set_commit_offsets_on_checkpoints(False).to_source(), "say another"),
         (lambda: consumer().disable_filter_restored_partitions_with_subscribed_topics(), "name these topics, too"),
+        (
+            lambda: consumer({**GROUP, "sasl.mechanism": "AWS_MSK_IAM"}).to_source(),
+            "AWS_MSK_IAM is a class of Java's client.*SCRAM-SHA-512.*'OAUTHBEARER', 'oauth_cb'",
+        ),
+        (
+            lambda: FlinkKafkaConsumer("orders", lambda value: value, GROUP).to_source(),  # type: ignore[arg-type]
+            "a schema says how .* such as SimpleStringSchema.*lambda.* is none",
+        ),
         (lambda: producer().set_log_failures_only(True), "fail the job"),
         (lambda: producer().set_write_timestamp_to_kafka(True), "put the time into the value"),
         (lambda: producer().ignore_failures_after_transaction_timeout(), "raise transaction.timeout.ms"),

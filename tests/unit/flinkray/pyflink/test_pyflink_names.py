@@ -63,6 +63,7 @@ from flinkray.pyflink.table import (
     Schema,
     StreamTableEnvironment,
     TableDescriptor,
+    TableEnvironment,
     TableSchema,
 )
 from flinkray.pyflink.table.catalog import ObjectIdentifier
@@ -439,6 +440,7 @@ def test_what_an_environment_cannot_do_says_what_to_use(pyflink_env: PyFlinkEnvi
         (lambda: pyflink_env.from_collection([1]).cache(), "FileSink"),
         (lambda: pyflink_env.from_collection([1]).project(0), "tuples of a declared type"),
         (lambda: StreamTableEnvironment.create(pyflink_env).load_module("hive", None), "one module, core"),
+        (lambda: TableEnvironment.create(pyflink_env), "those of StreamTableEnvironment.create(env)"),
     ):
         with pytest.raises(InvalidProgramError, match=re.escape(words)):
             call()

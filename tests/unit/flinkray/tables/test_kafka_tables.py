@@ -73,6 +73,7 @@ READ: dict[str, tuple[str, Any]] = {
     "'properties.fetch.min.bytes'='7'": ("client_options", {"fetch.min.bytes": "7"}),
     "'properties.enable.auto.commit'='false'": ("client_options", {}),
     "'properties.max.request.size'='7'": ("client_options", {"message.max.bytes": "7"}),
+    "'properties.enable.auto.commit'='true'": ("client_options", {}),
     "'properties.sasl.jaas.config'='a.b.PlainLoginModule required username=\"u\" password=\"p\";'": (
         "client_options",
         {"sasl.username": "u", "sasl.password": "p"},
@@ -281,7 +282,11 @@ REFUSED: dict[str, tuple[str, str, str]] = {
         "column 'n' is of the key, and has no name behind 'k_'",
     ),
     "serializer": ("n INT", f"{KAFKA},'properties.key.serializer'='a'", "the table's formats write messages"),
-    "auto commit": ("n INT", f"{KAFKA},'properties.enable.auto.commit'='true'", "committed with checkpoints, for"),
+    "Amazon's login": (
+        "n INT",
+        f"{KAFKA},'properties.sasl.jaas.config'='software.amazon.msk.auth.iam.IAMLoginModule required;'",
+        "option 'properties.*': sasl.mechanism AWS_MSK_IAM is a class of Java's client",
+    ),
     "jaas": ("n INT", f"{KAFKA},'properties.sasl.jaas.config'='Krb5LoginModule required;'", "username and password"),
     "primary key": ("n INT, PRIMARY KEY (n) NOT ENFORCED", KAFKA, "of which no PRIMARY KEY (n) can be true"),
     "partition": ("n INT, p INT METADATA FROM 'partition'", KAFKA, "connector writes topic, headers, timestamp"),
