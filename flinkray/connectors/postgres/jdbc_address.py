@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from urllib.parse import parse_qsl, quote, urlencode
 
 from msgspec import Struct
@@ -36,8 +37,8 @@ def read_address(url: str, user: str, password: str) -> JdbcAddress:
 
     Args:
         url: of a PostgreSQL server.
-        user: empty: the address has it, or nobody.
-        password: empty: the address has it, or nobody.
+        user: asks instead of whom the address names; empty: the address has it, or nobody.
+        password: of whoever asks; empty: the address has it, or none is needed.
     Raises:
         ValueError: it has a parameter of the driver that means nothing here.
     """
@@ -62,6 +63,9 @@ def read_address(url: str, user: str, password: str) -> JdbcAddress:
                 )
     scheme, _, rest = url.partition("://")
     if user:
+        rest = re.sub(r"^[^/?]*@", "", rest)  # who it names itself; two would make a host of a password, which is shown
         rest = f"{quote(user, safe='')}{f':{quote(password, safe=str())}' if password else ''}@{rest}"
-    parameters = f"?{urlencode(found, quote_via=quote)}" if found else ""
+    elif password:
+        found["password"] = password
+    parameters = f"{'&' if '?' in rest else '?'}{urlencode(found, quote_via=quote)}" if found else ""
     return JdbcAddress(f"{scheme}://{rest}{parameters}", types_texts)

@@ -72,6 +72,9 @@ def test_addresses_of_jdbc_are_read_with_the_parameters_that_mean_something_here
     found = read_address("jdbc:postgresql://h/d", "me", "p@ss")
     assert (found.uri, found.types_texts) == ("postgresql://me:p%40ss@h/d", True)
     assert "p%40ss" not in repr(found)
+    assert read_address("postgresql://you:hush@h/d?x=a@b", "me", "").uri == "postgresql://me@h/d?x=a@b"
+    assert read_address("jdbc:postgresql://h/d?user=me", "", "p&").uri == "postgresql://h/d?user=me&password=p%26"
+    assert read_address("postgresql://me@h/d?x=1", "", "p").uri == "postgresql://me@h/d?x=1&password=p"
     for parameter in ("loadBalanceHosts=true", "stringtype=text"):
         with pytest.raises(ValueError, match=f"parameter '{parameter.split('=')[0]}' of 'url'"):
             read_address(f"jdbc:postgresql://h/d?{parameter}", "", "")
