@@ -11,11 +11,11 @@ from flinkray.errors import InvalidProgramError
 NO_JAVA = "jars cannot run here; use Python libraries in your functions, or a Source or Sink of your own"
 _LOG = logging.getLogger(__name__)
 _BUILT_IN = re.compile(
-    r"connector-kafka|kafka-clients|connector-files"
-    r"|connector-jdbc(-core|-postgres)?(-\d|\.jar)|postgresql-\d|connector-postgres-cdc|iceberg-flink|flink-s3-fs"
-    r"|(flink|sql)-(avro|csv|json|orc|parquet|protobuf)"
+    r"(flink-(sql-)?connector-(kafka(-base)?|files|jdbc(-core|-postgres)?|postgres-cdc)|kafka-clients|postgresql"
+    r"|iceberg-flink(-runtime)?|flink-s3-fs-(hadoop|presto)"
+    r"|flink-(sql-)?(avro(-confluent-registry)?|csv|json|orc|parquet|protobuf))(_2\.\d+)?(-\d[\w.-]*)?\.jar"
 )
-"""Parts of the names of archives for which there is something here."""
+"""Names of archives for which there is something here: with the versions of Scala and of theirs, or without."""
 
 
 def leave_out(paths: Sequence[str], what: str) -> None:
@@ -28,7 +28,7 @@ def leave_out(paths: Sequence[str], what: str) -> None:
         InvalidProgramError: another one is among them.
     """
     for path in paths:
-        if not _BUILT_IN.search(path.rpartition("/")[2]):
+        if not _BUILT_IN.fullmatch(re.split(r"[/\\]", path)[-1]):
             raise InvalidProgramError(f"{what}({path!r}): {NO_JAVA}")
     if paths:
         _LOG.warning("%s: %s: what is in there is built in here", what, ", ".join(paths))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import builtins
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -82,6 +82,15 @@ _BACKEND_OF_FACTORY = {
 """What Flink's classes that make state backends are called where their short names are given."""
 
 
+def _paths(value: object) -> list[str]:
+    """Those of a list, which a text has with semicolons or, in brackets, with commas."""
+    if isinstance(value, str):
+        text = value.strip()
+        value = text[1:-1].split(",") if text.startswith("[") else text.split(";")
+    paths = value if isinstance(value, Sequence) else (value,)
+    return [path for each in paths if (path := str(each).strip(" \n'\""))]
+
+
 class _Given(NamedTuple):
     """A setting as the program gave it."""
 
@@ -124,7 +133,7 @@ class Configuration(config.Configuration):
         if name in declared_options():
             super().set(name, value)
         elif name in _JARS:
-            leave_out([path for part in str(value).split(";") if (path := part.strip())], name)
+            leave_out(_paths(value), name)
             return self
         elif name.startswith(_OF_THE_JVM):
             if name not in self._left_out:

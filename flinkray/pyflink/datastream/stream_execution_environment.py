@@ -95,7 +95,7 @@ class StreamExecutionEnvironment(environment.StreamExecutionEnvironment):
         return stream.set_parallelism(1)
 
     def read_text_file(self, file_path: str, charset_name: str = "UTF-8") -> DataStream:
-        """The lines of a file, or of the files of a directory, as before PyFlink 2."""
+        """The lines of a file, or of all files in a directory and below it, as before PyFlink 2."""
         source = FileSource.for_record_stream_format(StreamFormat.text_line_format(charset_name), file_path).build()
         return self.from_source(source, WatermarkStrategy.no_watermarks(), "Custom File Source")
 
@@ -150,8 +150,12 @@ class StreamExecutionEnvironment(environment.StreamExecutionEnvironment):
         """As before PyFlink 2: programs in processing time have no watermarks.
 
         Raises:
-            InvalidProgramError: it is IngestionTime.
+            InvalidProgramError: it is IngestionTime, or no TimeCharacteristic.
         """
+        if not isinstance(characteristic, TimeCharacteristic):
+            raise InvalidProgramError(
+                f"{characteristic!r} is no TimeCharacteristic, such as TimeCharacteristic.EventTime"
+            )
         if characteristic is TimeCharacteristic.IngestionTime:
             raise InvalidProgramError(
                 "IngestionTime cannot be used: give rows the time at which they come, with "

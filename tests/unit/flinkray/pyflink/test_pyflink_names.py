@@ -91,16 +91,29 @@ MODULES = [name for _, name, _ in pkgutil.walk_packages(flinkray.pyflink.__path_
         "file:///lib/flink-sql-connector-postgres-cdc-3.0.1.jar",
         "file:///lib/iceberg-flink-runtime-1.19-1.7.0.jar",
         "file:///lib/flink-sql-parquet-1.19.0.jar",
+        "file:///lib/flink-connector-jdbc_2.12-1.14.6.jar",
+        "file:///lib/postgresql.jar",
     ],
 )
 def test_archives_of_what_is_built_in_are_left_out(jar: str, pyflink_env: PyFlinkEnvironment) -> None:
     pyflink_env.add_jars(jar)
     pyflink_env.add_classpaths(jar)
     configuration = Configuration().set_string("pipeline.jars", f"{jar};\n {jar}").set("pipeline.classpaths", "")
+    configuration.set("pipeline.jars", [jar]).set_string("pipeline.jars", f"['{jar}', '{jar}']")
     assert dict(configuration) == {}
 
 
-@pytest.mark.parametrize("jar", ["mysql-connector-j-8.1.0.jar", "flink-connector-jdbc-mysql-4.0.0.jar", "kafka.jar"])
+@pytest.mark.parametrize(
+    "jar",
+    [
+        "mysql-connector-j-8.1.0.jar",
+        "flink-connector-jdbc-mysql-4.0.0.jar",
+        "kafka.jar",
+        "shop-flink-json-functions-1.0.jar",
+        "flink-csv-functions.jar",
+        "flink-connector-kafka-rules-1.0.jar",
+    ],
+)
 def test_other_archives_are_refused(jar: str, pyflink_env: PyFlinkEnvironment) -> None:
     built_in = "file:///connector-kafka/flink-sql-connector-kafka-3.2.0-1.19.jar"
     path = f"file:///connector-kafka/{jar}"
@@ -108,6 +121,8 @@ def test_other_archives_are_refused(jar: str, pyflink_env: PyFlinkEnvironment) -
         lambda: pyflink_env.add_jars(built_in, path),
         lambda: pyflink_env.add_classpaths(path),
         lambda: Configuration().set_string("pipeline.jars", f"{built_in};{path}"),
+        lambda: Configuration().set_string("pipeline.jars", f"['{path}', '{built_in}']"),
+        lambda: Configuration().set("pipeline.jars", [path, built_in]),
     ):
         with pytest.raises(InvalidProgramError, match=re.escape(f"({path!r}): jars cannot run here")):
             call()
@@ -122,6 +137,9 @@ def test_programs_of_older_versions_say_their_time(pyflink_env: PyFlinkEnvironme
         assert pyflink_env.get_config().get_auto_watermark_interval() == interval
     with pytest.raises(InvalidProgramError, match="for_monotonous_timestamps"):
         pyflink_env.set_stream_time_characteristic(characteristic.IngestionTime)
+    with pytest.raises(InvalidProgramError, match="'EventTime' is no TimeCharacteristic"):
+        pyflink_env.set_stream_time_characteristic("EventTime")
+    assert pyflink_env.get_config().get_auto_watermark_interval() == 200
 
 
 def test_programs_of_older_versions_ask_for_the_only_planner() -> None:
