@@ -9,6 +9,7 @@ import pytest
 
 from flinkray import DeliveryGuarantee, InvalidProgramError, KafkaOffsets, StreamExecutionEnvironment
 from flinkray.connectors.kafka.partitioners import FixedPartitioner, KafkaPartitioner
+from flinkray.tables.connectors import options as options_module
 from flinkray.tables.connectors.connectors import scan, sink_of
 from flinkray.tables.plans.expressions import columns_of
 from flinkray.tables.plans.tables import Table
@@ -111,6 +112,7 @@ WRITTEN: dict[str, tuple[str, Any]] = {
 def test_properties_that_flinks_connector_overrides_are_named_and_change_nothing(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
+    options_module._say_once.cache_clear()  # another test may have said it
     tables = Tables()
     reset = "'properties.auto.offset.reset'"
     for options, start in (
