@@ -25,19 +25,19 @@ def as_librdkafkas(properties: Mapping[str, str]) -> dict[str, str]:
     Raises:
         InvalidProgramError: it has none, and so is a login that only Java has.
     """
-    left = {_OTHER_NAMES.get(name, name): value for name, value in properties.items()}
-    if left.get(_CHECK_OF_NAMES) == "":
-        left[_CHECK_OF_NAMES] = "none"
-    for name in ("socket.send.buffer.bytes", "socket.receive.buffer.bytes"):
-        if left.get(name) == "-1":
-            left[name] = "0"  # both mean what the system has by custom
-    if left.get("sasl.mechanism") == _MSK or "software.amazon.msk" in left.get("sasl.jaas.config", ""):
+    if properties.get("sasl.mechanism") == _MSK or "software.amazon.msk" in properties.get("sasl.jaas.config", ""):
         raise InvalidProgramError(
             f"sasl.mechanism {_MSK} is a class of Java's client. Give the cluster users of its own "
             "(sasl.mechanism=SCRAM-SHA-512, sasl.username, sasl.password); or log in with OAUTHBEARER, which Amazon "
             "MSK takes as well: client_options={'sasl.mechanism': 'OAUTHBEARER', 'oauth_cb': ...} of "
             "flinkray.KafkaSource and KafkaSink, with tokens of the package aws-msk-iam-sasl-signer-python"
         )
+    left = {_OTHER_NAMES.get(name, name): value for name, value in properties.items()}
+    if left.get(_CHECK_OF_NAMES) == "":
+        left[_CHECK_OF_NAMES] = "none"
+    for name in ("socket.send.buffer.bytes", "socket.receive.buffer.bytes"):
+        if left.get(name) == "-1":
+            left[name] = "0"  # both mean what the system has by custom
     jaas = left.pop("sasl.jaas.config", None)
     if jaas is not None:
         found = {match[1]: match[2] or match[3] or match[4] for match in _JAAS.finditer(jaas)}
