@@ -217,7 +217,7 @@ def examples() -> dict[str, Any]:
         "changes of a table": [
             ChangesEnumeratorState(100, 2, (SnapshotSplit(1, "7", None, 5),), False, 5),
             SnapshotSplit(0, None, "7", 5, "3", (Piece("3", True, "10:12:11", 90),)),
-            LogSplit(100, 3, (Piece(None, False, "10:10:", 90),), 200, False, 5),
+            LogSplit(100, 3, (Piece(None, False, "10:10:", 90),), 200),
         ],
         "what is read of a table's changes": ChangesSettings(
             uri="host=h",

@@ -221,4 +221,4 @@ class ChangesEnumerator(SplitEnumerator):
                 stop = slots.mark_log(connection) if settings.is_bounded else None
             except Exception as error:
                 refuse(error, _WHERE, f"cannot ask {shown(settings.uri)} for its log")
-        return LogSplit(lsn, 0, pieces, stop, table_id=settings.table_id)
+        return LogSplit(lsn, 0, pieces, stop)

@@ -184,8 +184,7 @@ class Log:
         pieces = self.split.pieces
         if pieces and self._lsn >= max(piece.lsn for piece in pieces):
             pieces, self._moments = (), []
-        rows = max(self._rows, self._rows_before)
-        split = replace(self.split, lsn=self._lsn, rows=rows, pieces=pieces, is_read=is_read)
+        split = LogSplit(self._lsn, max(self._rows, self._rows_before), pieces, self.split.stop, is_read)
         self._messages = []
         self._begins, self._counts = ([], []) if self._begin is None else ([self._begin], [0])
         if split != self.split:

@@ -20,7 +20,7 @@ from flinkray.connectors.postgres.changes.enumerator import ReaderStarted, Split
 from flinkray.connectors.postgres.changes.log import Log
 from flinkray.connectors.postgres.changes.metadata import with_metadata
 from flinkray.connectors.postgres.changes.settings import ChangesSettings
-from flinkray.connectors.postgres.changes.slots import check_position, check_published, refuse_other_table
+from flinkray.connectors.postgres.changes.slots import check_position, check_published
 from flinkray.connectors.postgres.changes.splits import (
     ChangesSplit,
     LogSplit,
@@ -240,8 +240,6 @@ class _ChangesFetcher(SplitFetcher[ChangesSplit]):
 
     def _open_log(self, split: LogSplit) -> None:
         settings = self._settings
-        if split.table_id not in (0, settings.table_id):
-            refuse_other_table(settings, self._where)
         with control(settings.uri, self._where, delays_s=()) as connection:
             check_position(connection, settings, split.lsn, self._where)
             check_published(connection, settings, self._where)

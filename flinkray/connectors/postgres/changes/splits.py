@@ -55,8 +55,6 @@ class LogSplit(Struct, frozen=True):
     pieces: tuple[Piece, ...] = ()
     stop: int | None = None
     is_read: bool = False
-    table_id: int = 0
-    """Which table has this name; 0: that was not noted."""
 
     @property
     def split_id(self) -> str:

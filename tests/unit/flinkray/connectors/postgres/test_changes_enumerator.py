@@ -73,7 +73,7 @@ def test_the_log_is_given_when_a_checkpoint_has_the_whole_snapshot(server: Scrip
     state = made.snapshot_state(2)
     made.notify_checkpoint_complete(2)
     pieces = (Piece("1", False, "1:1:", 10), Piece(None, False, "1:1:", 11))
-    assert context.logs() == [(0, LogSplit(100, 0, pieces, table_id=SETTINGS.table_id))]
+    assert context.logs() == [(0, LogSplit(100, 0, pieces))]
     # What starts from either goes on from there, on the same slot, and hears of what is read again.
     for restored in (early, state):
         other = Context()
@@ -85,7 +85,7 @@ def test_the_log_is_given_when_a_checkpoint_has_the_whole_snapshot(server: Scrip
                     again.handle_source_event(subtask, read(split))
         again.snapshot_state(3)
         again.notify_checkpoint_complete(3)
-        assert other.logs() == [(0, LogSplit(100, 0, pieces, table_id=SETTINGS.table_id))]
+        assert other.logs() == [(0, LogSplit(100, 0, pieces))]
         assert len([split for splits in other.assigned.values() for split in splits]) == 1
     assert server.slots_made == 1
 
@@ -175,7 +175,7 @@ def test_a_snapshot_is_not_read_on_from_a_table_that_was_made_anew() -> None:
 def test_changes_alone_begin_at_once() -> None:
     context = Context()
     started(context, split_key=None)
-    assert context.logs() == [(0, LogSplit(100, table_id=SETTINGS.table_id))]
+    assert context.logs() == [(0, LogSplit(100))]
 
 
 def test_a_log_that_is_not_logical_is_refused() -> None:
