@@ -124,6 +124,7 @@ class ClusterJobClient(JobClient):
         self._silent_since: float | None = None
         """Since when the Dispatcher has not answered, over all calls (of time.monotonic)."""
         self._is_closed = False
+        self._has_shut_down = threading.Event()
         if owns_cluster:
             OPEN_JOBS.add(self)
 
@@ -300,6 +301,7 @@ class ClusterJobClient(JobClient):
                 self._on_close()
             self._shut_down()
         finally:
+            self._has_shut_down.set()
             self._host.shutdown()
 
     def is_forgotten(self) -> bool:
@@ -435,11 +437,15 @@ class ClusterJobClient(JobClient):
             waits: the caller waits until `deadline` for something anyway, so also for a Dispatcher that is silent.
         """
         if self._ended is None:
-            self._job = self._ask_dispatcher(GetJobOverview(self.job_id), deadline, waits)
-            if not self._job.status.is_terminal:
-                return self._job.status
-            self._ended = self._ask_dispatcher(GetArchivedJob(self.job_id), deadline, waits)
-        assert self._ended is not None
+            try:
+                self._job = self._ask_dispatcher(GetJobOverview(self.job_id), deadline, waits)
+                if not self._job.status.is_terminal:
+                    return self._job.status
+                self._ended = self._ask_dispatcher(GetArchivedJob(self.job_id), deadline, waits)
+            except JobExecutionError:
+                # A thread that closes this client meanwhile asks before the cluster is gone.
+                if not self._is_closed or not self._has_shut_down.wait(SHUTDOWN_TIMEOUT_S) or self._ended is None:
+                    raise
         return self._ended.status
 
     def _await_end(self, deadline: float | None) -> JobDetails:
@@ -581,8 +587,7 @@ def _raise_unless_finished(ended: JobDetails) -> None:
 
 
 def _failure(job_name: str, cause: ErrorInfo) -> JobExecutionError:
-    """The error of a job that failed, with the first failure as its cause, and the traceback of its process in the
-    message."""
+    """The error of a job that failed: the first failure is its cause, its process's traceback in the message."""
     error = JobExecutionError(f"job {job_name!r} failed: {cause}")
     error.__cause__ = cause.exception()
     return error
@@ -591,7 +596,5 @@ def _failure(job_name: str, cause: ErrorInfo) -> JobExecutionError:
 def _parallelism(given: int | Mapping[str, int]) -> int | dict[str, int]:
     """What a job is to be rescaled to, as it travels; raises InvalidProgramError for what is none."""
     if isinstance(given, Mapping):
-        return {
-            str(vertex): check_parallelism(number, f"parallelism of {vertex!r}") for vertex, number in given.items()
-        }
+        return {str(each): check_parallelism(number, f"parallelism of {each!r}") for each, number in given.items()}
     return check_parallelism(given, "parallelism")

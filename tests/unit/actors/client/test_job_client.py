@@ -12,6 +12,7 @@ from actors.client import pauses
 from actors.client.cluster import submit
 from actors.client.forgotten import OpenJobs
 from actors.client.job_client import ClusterJobClient
+from actors.protocol.client_requests import GetArchivedJob
 from actors.protocol.ports import Address, EndpointGone
 from flinkray.errors import FlinkrayError, JobCanceledError, JobExecutionError
 from flinkray.execution import JobStatus
@@ -43,6 +44,17 @@ class Asked(World):
     def shutdown(self) -> None:
         self.is_shut_down = True
         super().shutdown()
+
+
+class ClosedMeanwhile(Asked):
+    """The cluster is gone, as its client is closed, between the question whether its job has ended and that how."""
+
+    client: ClusterJobClient
+
+    def ask(self, address: Address, request: Any, timeout_ms: float = 1000) -> Any:
+        if isinstance(request, GetArchivedJob) and not self.client._is_closed:
+            self.client.close()
+        return super().ask(address, request, timeout_ms)
 
 
 @pytest.fixture(autouse=True)
@@ -116,6 +128,16 @@ def test_closing_cancels_a_job_that_runs_and_remembers_how_it_ended() -> None:
     client.close()
     assert world.is_shut_down
     assert client.status() is JobStatus.CANCELED
+
+
+def test_who_asks_while_another_thread_closes_the_client_learns_that_the_job_was_cancelled() -> None:
+    world = ClosedMeanwhile(6)
+    world.behaviour = lambda _deployment: "run"
+    client = world.client = client_of(world, four_vertices())
+    client.cancel()
+    with pytest.raises(JobCanceledError, match="was cancelled"):
+        client.result(timeout=30)
+    assert world.is_shut_down
 
 
 def test_a_lost_cluster_is_a_failure_of_the_job() -> None:
