@@ -99,7 +99,7 @@ compat-oldest: SPARK_TESTS := tests/spark/test_round_trip.py -m ray
 compat-newest: COMPAT := $(NEWEST_PYTHON) highest test,spark4
 compat-newest: SPARK_TESTS := tests/spark -m "not ray"
 RAY_TESTS := tests/ray/test_cluster.py tests/ray/test_datasets.py tests/ray/test_transport.py
-FAST_TESTS := tests/unit tests/plans tests/contract tests/local tests/pyflink
+FAST_TESTS := tests/unit tests/plans tests/contract tests/local tests/simulation tests/pyflink
 
 compat-oldest compat-newest: compat-%: setup
 	$(BIN)/python -m pip install --quiet --editable ".[release]"

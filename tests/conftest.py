@@ -12,7 +12,13 @@ from pathlib import Path
 import pytest
 
 from actors.hosts.turns import usable_cores
-from tests.support.seeds import pytest_generate_tests, pytest_runtest_makereport, pytest_terminal_summary
+from tests.support.seeds import (
+    HALVES,
+    of_the_other_half,
+    pytest_generate_tests,
+    pytest_runtest_makereport,
+    pytest_terminal_summary,
+)
 
 __all__ = ["pytest_generate_tests", "pytest_runtest_makereport", "pytest_terminal_summary"]
 
@@ -33,6 +39,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--seeds", type=int, help="how many seeds each random test runs with, dealt out to its cases")
     group.addoption("--first-seed", type=int, default=0, help="the first of these seeds")
     group.addoption("--seed", type=int, help="the one seed that random tests run with")
+    group.addoption("--half", choices=HALVES, help="of tests with many seeds, only the cases that are in this half")
     parser.getgroup("rest").addoption("--requests", type=int, default=200, help="how many wrong requests a server gets")
     parser.getgroup("recovery").addoption("--recovery", action="store_true", help="run tests that are marked recovery")
     parser.getgroup("pyflink").addoption("--pyflink", action="store_true", help="run tests that are marked pyflink")
@@ -48,6 +55,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if not config.getoption("--pyflink") and "pyflink" not in config.getoption("-m"):
         unasked.append("pyflink")
     left_out = [item for item in items if any(map(item.get_closest_marker, unasked))]
+    if half := config.getoption("--half"):
+        left_out += of_the_other_half(items, half)
     config.hook.pytest_deselected(items=left_out)
     items[:] = [item for item in items if item not in set(left_out)]
     if not version("ray").startswith("2.60."):

@@ -9,6 +9,14 @@ from pathlib import Path
 
 
 @cache
+def read_module(path: Path) -> tuple[str, tuple[ast.Import | ast.ImportFrom, ...]]:
+    """The docstring of a module, and each of its imports, wherever in it they stand. A file is read once."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    imports = tuple(node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom))
+    return ast.get_docstring(tree) or "", imports
+
+
+@cache
 def modules_of(root: Path, *packages: str) -> frozenset[str]:
     """The dotted names of all modules of the packages below `root`; a package's own is that of its `__init__`."""
     paths = (path.relative_to(root) for package in packages for path in (root / package).rglob("*.py"))
@@ -24,10 +32,10 @@ def imported_modules(root: Path, module: str) -> tuple[tuple[int, str], ...]:
 def _imports(root: Path, module: str) -> Iterator[tuple[int, str]]:
     path = _path_of(root, module)
     assert path is not None, module
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in read_module(path)[1]:
         if isinstance(node, ast.Import):
             names = [(alias.name, "") for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and node.module is not None:
+        elif node.module is not None:
             names = [(f"{node.module}.{alias.name}", node.module) for alias in node.names]
         else:
             continue

@@ -7,10 +7,17 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from typing import Any
+from zlib import crc32
 
 import pytest
+
+HALVES = ("first", "second")
+
+MANY_SEEDS = 4
+"""With fewer cases a test is in both halves."""
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -28,6 +35,22 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def seeds_of_a_case(default: int, asked: int | None, cases: int) -> int:
     """How many seeds each case of a test runs with; those that are asked for are dealt out to the cases."""
     return default if asked is None else math.ceil(asked / cases)
+
+
+def of_the_other_half(items: Sequence[pytest.Item], half: str) -> list[pytest.Item]:
+    """The cases that a run of one half leaves to the other: of each test with many seeds some, which are always the
+    same."""
+    seeded = [item for item in items if "seed" in getattr(getattr(item, "callspec", None), "params", ())]
+    cases = Counter(_test_of(item.nodeid) for item in seeded)
+    return [
+        item
+        for item in seeded
+        if cases[_test_of(item.nodeid)] >= MANY_SEEDS and HALVES[crc32(item.nodeid.encode()) % 2] != half
+    ]
+
+
+def _test_of(node_id: str) -> str:
+    return node_id.split("[")[0]
 
 
 @pytest.hookimpl(wrapper=True)
@@ -50,5 +73,4 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
 
 
 def replay_command(node_id: str, seed: int) -> str:
-    test = node_id.split("[")[0]
-    return f"{sys.executable} -m pytest '{test}' --seed {seed}"
+    return f"{sys.executable} -m pytest '{_test_of(node_id)}' --seed {seed}"

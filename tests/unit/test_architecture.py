@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import flinkray
-from tests.support.imports import circles, imported_modules, modules_of
+from tests.support.imports import circles, imported_modules, modules_of, read_module
 
 ROOT = Path(flinkray.__file__).resolve().parent.parent
 ALLOWED = {
@@ -238,10 +238,10 @@ def modules(package: str) -> list[Path]:
 
 def imported(path: Path) -> Iterator[tuple[int, str]]:
     """Line and top-level package of every import in the file, also of those inside functions."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in read_module(path)[1]:
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name.split(".")[0]) for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
+        else:
             assert node.level == 0, f"{path}:{node.lineno}: a relative import"
             yield node.lineno, (node.module or "").split(".")[0]
 
@@ -308,7 +308,7 @@ def test_every_room_says_what_is_in_it() -> None:
         path.relative_to(ROOT).as_posix()
         for package in ALLOWED
         for path in modules(package)
-        if not (ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "").strip()
+        if not read_module(path)[0].strip()
     ]
     assert silent == []
 
