@@ -47,7 +47,7 @@ NAMES = {
     "NatsTarget@1": "flinkray.connectors.nats.messages:NatsTarget",
     "NatsSourceSettings@1": "flinkray.connectors.nats.settings:NatsSourceSettings",
     "RedisRows@1": "flinkray.connectors.redis.commits:RedisRows",
-    "RedisSplit@1": "flinkray.connectors.redis.enumerator:RedisSplit",
+    "RedisSplit@1": "flinkray.connectors.redis.splits:RedisSplit",
     "RedisTarget@1": "flinkray.connectors.redis.commands:RedisTarget",
     "RedisSourceSettings@1": "flinkray.connectors.redis.settings:RedisSourceSettings",
     "KafkaTransaction@1": "flinkray.connectors.kafka.transactions.coordinators:KafkaTransaction",

@@ -37,7 +37,7 @@ from flinkray.connectors.kafka.transactions.coordinators import TransactionCoord
 from flinkray.connectors.nats.enumerator import NatsSplit
 from flinkray.connectors.postgres import connections
 from flinkray.connectors.postgres.changes.splits import LogSplit
-from flinkray.connectors.redis.enumerator import RedisSplit
+from flinkray.connectors.redis.splits import RedisSplit
 from tests.servers.test_kafka_source import environment
 from tests.servers.test_postgres_lookup import Figures
 from tests.support.api import Assignments
@@ -338,6 +338,8 @@ def test_redis(redis: RedisServer) -> None:
     client.xadd("bad-stream", {"n": "1"}, id="1-0")
     client.xadd("bad-stream", {"n": "many"}, id="2-0")
     client.xadd("bad-stream", {"n": "3"}, id="3-0")
+    for number in range(1, 5):
+        client.xadd("bad-trimmed", {"n": number}, id=f"{number}-0", maxlen=1, approximate=False)
 
     def source(url: str = redis.url, stream: str = "bad-stream") -> RedisSource:
         return RedisSource(url, stream, {"n": int})
@@ -375,6 +377,9 @@ def test_redis(redis: RedisServer) -> None:
             "a stream that is no stream": lambda: read(source(), "0-0", "bad-text"),
             "a poison entry": lambda: read(source()),
             "entries that were trimmed before they were read": lambda: read(source(), "0-5"),
+            "entries that are trimmed while a slower job runs": lambda: polled(
+                source(stream="bad-trimmed"), [RedisSplit("bad-trimmed", "1-0", is_begun=True, number=1)]
+            ),
             "a full memory at the server": full,
             "a replica": replica,
             "a list in a field": lambda: written(sink(), {"n": [[1]]}),

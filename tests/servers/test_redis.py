@@ -27,7 +27,7 @@ from flinkray import (
     WatermarkStrategy,
 )
 from flinkray.connectors.redis.clients import RedisError
-from flinkray.connectors.redis.enumerator import RedisSplit
+from flinkray.connectors.redis.splits import RedisSplit
 from flinkray.testing import Crash, ScriptedSource
 from tests.servers.test_kafka_source import environment
 from tests.support.api import FakeSubtaskContext
@@ -247,6 +247,80 @@ def test_entries_that_may_be_missing_are_an_error_or_left_out(
             found = eventually(reader.poll, lambda polled: isinstance(polled, SourceBatch))
             assert isinstance(found, SourceBatch)
             assert found.batch.data.column("n").to_pylist() == [5, 6, 7, 8, 9]
+    finally:
+        reader.close()
+
+
+def polled_rows(reader: Any) -> list[int]:
+    found = eventually(reader.poll, lambda polled: isinstance(polled, SourceBatch))
+    return [] if found.batch is None else list(found.batch.data.column("n").to_pylist())
+
+
+@pytest.mark.parametrize("trimmed", ["fail", "skip"])
+def test_entries_that_are_trimmed_faster_than_they_are_read_are_an_error_or_said_in_the_log(
+    redis: RedisServer, stream: str, trimmed: Literal["fail", "skip"], caplog: pytest.LogCaptureFixture
+) -> None:
+    fill(redis, stream, range(10))
+    source = RedisSource(redis.url, stream, {"n": int}, trimmed=trimmed)
+    reader = source.create_reader(FakeSubtaskContext())
+    reader.add_splits([RedisSplit(stream, "0-0")])
+    reader.start()
+    try:
+        assert polled_rows(reader) == list(range(10))
+        with redis.client.pipeline(transaction=True) as added:
+            for number in range(10, 30):
+                added.xadd(stream, {"n": number}, id=f"{1_000 + number}-0")
+            added.xtrim(stream, maxlen=5, approximate=False)
+            added.execute()
+        missing = f"15 entries of stream '{stream}' behind 1009-0 were removed before they were read"
+        if trimmed == "fail":
+            with pytest.raises(RedisError, match=rf"{missing}.*MAXLEN.*trimmed='skip'"):
+                polled_rows(reader)
+        else:
+            assert polled_rows(reader) == list(range(25, 30))
+            assert missing in caplog.text
+    finally:
+        reader.close()
+
+
+def test_entries_that_were_read_may_be_removed_while_a_job_runs_and_while_it_stands_still(
+    redis: RedisServer, stream: str
+) -> None:
+    source = RedisSource(redis.url, stream, {"n": int})
+    split = RedisSplit(stream, "0-0")
+    for round_ in range(3):
+        reader = source.create_reader(FakeSubtaskContext())
+        reader.add_splits([split])
+        reader.start()
+        try:
+            for number in range(10 * round_, 10 * round_ + 10):
+                redis.client.xadd(stream, {"n": number}, id=f"{1_000 + number}-0", maxlen=1, approximate=False)
+                assert polled_rows(reader) == [number]
+            (split,) = reader.snapshot_state(1)
+        finally:
+            reader.close()
+        redis.client.xdel(stream, split.last_id)
+    assert split == RedisSplit(stream, "1029-0", is_begun=True, number=30)
+
+
+@pytest.mark.parametrize("left", [0, 3])
+def test_a_bounded_source_ends_though_its_last_entries_were_removed(redis: RedisServer, stream: str, left: int) -> None:
+    fill(redis, stream, range(5))
+    redis.client.xdel(stream, *(f"{1_000 + number}-0" for number in range(left, 5)))
+    source = RedisSource(redis.url, stream, {"n": int}, stop="latest")
+    rows = environment(1).from_source(source, WatermarkStrategy.no_watermarks(), "entries").execute_and_collect()
+    assert [row["n"] for row in rows] == list(range(left))
+
+
+def test_a_user_who_may_not_ask_what_the_server_counts_reads_all_the_same(redis: RedisServer, stream: str) -> None:
+    fill(redis, stream, range(5))
+    redis.client.acl_setuser("reader", enabled=True, passwords=["+word"], keys=["*"], commands=["+xread", "+xrange"])
+    url = redis.url.replace("redis://", "redis://reader:word@")
+    reader = RedisSource(url, stream, {"n": int}, start="1001-0").create_reader(FakeSubtaskContext())
+    reader.add_splits([RedisSplit(stream, "1001-0")])
+    reader.start()
+    try:
+        assert polled_rows(reader) == [2, 3, 4]
     finally:
         reader.close()
 

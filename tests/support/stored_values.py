@@ -107,7 +107,7 @@ from flinkray.connectors.postgres.settings import PostgresSourceSettings
 from flinkray.connectors.postgres.splits import PostgresSplit
 from flinkray.connectors.postgres.writing.commits import Mark, PostgresRows, PostgresTransaction
 from flinkray.connectors.redis.commits import RedisRows
-from flinkray.connectors.redis.enumerator import RedisSplit
+from flinkray.connectors.redis.splits import RedisSplit
 from flinkray.connectors.source import SourceProgress
 from flinkray.errors import DamagedCheckpointError, ErrorInfo
 from flinkray.latencies import LatencyStatistics
@@ -206,7 +206,10 @@ def examples() -> dict[str, Any]:
             (DeltaPlace("/t", (("key", "value"),)), IcebergPlace("shop.orders", "default", (("type", "sql"),))),
             (DeltaStart(version=3), IcebergStart(after=5)),
         ],
-        "redis": [RedisRows("mark", "sink", b"\xdd\0\0\0\0"), RedisSplit("orders", "5-0", None, is_begun=True)],
+        "redis": [
+            RedisRows("mark", "sink", b"\xdd\0\0\0\0"),
+            RedisSplit("orders", "5-0", None, is_begun=True, number=7),
+        ],
         "nats": [NatsRows("orders.marks.5", "sink", b"\x90"), NatsSplit("orders", ">", 5, 9, None, True, "2026")],
         "transactions": [KafkaTransaction("orders-0-7-0123456789ab", 4, 0)],
         "partitions": KafkaEnumeratorState(

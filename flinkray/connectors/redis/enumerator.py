@@ -6,29 +6,11 @@ from collections.abc import Sequence
 from contextlib import closing
 from typing import Any
 
-from msgspec import Struct
-
 from flinkray.connectors.hashed_splits import HashedSplitEnumerator
 from flinkray.connectors.redis.clients import client, redis, refuse, shown
 from flinkray.connectors.redis.settings import RedisSourceSettings
+from flinkray.connectors.redis.splits import FIRST, RedisSplit
 from flinkray.connectors.source import SplitEnumeratorContext
-
-FIRST = "0-0"
-"""The id before all others."""
-
-
-class RedisSplit(Struct, frozen=True):
-    """A stream, with the id of the entry that was read last, and of the one at which it ends (None: it does not).
-    `is_begun`: that entry was read, and is not just where the user wants to begin."""
-
-    stream: str
-    last_id: str
-    stop_id: str | None = None
-    is_begun: bool = False
-
-    @property
-    def split_id(self) -> str:
-        return self.stream
 
 
 class RedisEnumerator(HashedSplitEnumerator[RedisSplit]):

@@ -5,19 +5,19 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
-from msgspec.structs import replace
 
 from flinkray.batches.batch import Batch
 from flinkray.connectors.fetcher import AWAY_S, Fetched, FetchingReader, Patience, PausingFetcher, few
 from flinkray.connectors.formats.message_format import Decoded, decode_rows, first_refused
-from flinkray.connectors.redis.clients import RedisError, client, explained, is_transient, refuse, shown
+from flinkray.connectors.redis.clients import RedisError, client, explained, is_transient, redis, refuse, shown
 from flinkray.connectors.redis.entries import VALUE_FIELD, decode_fields
-from flinkray.connectors.redis.enumerator import RedisSplit
+from flinkray.connectors.redis.removals import StreamCounts, advanced, look_at
 from flinkray.connectors.redis.settings import RedisSourceSettings
+from flinkray.connectors.redis.splits import RedisSplit, order_of
 from flinkray.connectors.source import SourceReaderContext
 from flinkray.connectors.subtask import subtask_label
 from flinkray.errors import RecordError
@@ -31,6 +31,10 @@ _ENTRIES = 10_000
 _WAIT_MS = 100
 """How long the server waits for entries if there are none."""
 _RETRY_S = 1.0
+_KEEP_MORE = (
+    "Keep more of them (MAXLEN) than come while a job stands still or is slower; or let RedisSource(trimmed='skip') "
+    "read on"
+)
 
 Entry = tuple[bytes, dict[bytes, bytes]]
 
@@ -52,6 +56,8 @@ class _RedisFetcher(PausingFetcher[RedisSplit]):
         self._where = where
         self._patience = patience
         self._client: Any = None
+        self._counts = True
+        """The server is asked what it counts."""
 
     def open(self) -> None:
         self._client = client(self._settings.url)
@@ -63,7 +69,7 @@ class _RedisFetcher(PausingFetcher[RedisSplit]):
 
     def add_splits(self, splits: Sequence[RedisSplit]) -> Iterator[Fetched[RedisSplit]]:
         for split in splits:
-            if split.is_begun and self._settings.fails_if_trimmed:
+            if split.is_begun and split.number is None and self._settings.fails_if_trimmed:
                 self._refuse_trimmed(split)
             self._splits[split.stream] = split
             yield from self._end_if_reached(split)
@@ -71,19 +77,74 @@ class _RedisFetcher(PausingFetcher[RedisSplit]):
     def fetch(self) -> Iterator[Fetched[RedisSplit]]:
         wanted = {name: split.last_id for name, split in self._splits.items() if name not in self._paused}
         try:
-            found = self._client.xread(wanted, count=_ENTRIES, block=_WAIT_MS) or []
+            counts, found = self._read_and_count(wanted) if self._counts else ({}, self._read(wanted, _ENTRIES))
+            if self._counts and not found:
+                self._read(wanted, 1)  # waits
         except Exception as error:
             self._wait_or_refuse(error)
             return
         self._patience.answered()
-        for name, entries in found:
-            yield from self._fetched(self._splits[name.decode()], entries)
+        for name, count in counts.items():
+            yield from self._compared(self._splits[name], count)
+        for key, entries in found:
+            stream = key.decode()
+            yield from self._fetched(self._splits[stream], entries, counts.get(stream))
+        for stream in wanted.keys() - {key.decode() for key, _ in found}:
+            yield from self._end_if_nothing_is_left(self._splits[stream])
 
-    def _fetched(self, split: RedisSplit, entries: list[Entry]) -> Iterator[Fetched[RedisSplit]]:
+    def _read(self, wanted: Mapping[str, str], most: int) -> list[tuple[bytes, list[Entry]]]:
+        return self._client.xread(wanted, count=most, block=_WAIT_MS) or []
+
+    def _read_and_count(
+        self, wanted: Mapping[str, str]
+    ) -> tuple[dict[str, StreamCounts], list[tuple[bytes, list[Entry]]]]:
+        """Entries, and by stream what the server counts at the same moment, where there is one that does."""
+        asked = self._client.pipeline(transaction=True)
+        for name in wanted:
+            asked.xinfo_stream(name)
+        asked.xread(wanted, count=_ENTRIES)
+        try:
+            *infos, found = asked.execute(raise_on_error=False)
+        except redis().ResponseError as error:
+            # A user without XINFO, or a proxy without transactions. What else is wrong is said by reading alone.
+            self._counts = False
+            log.info("%s: removed entries are not noticed while it reads: %s", self._where, explained(error))
+            return {}, self._read(wanted, _ENTRIES)
+        if isinstance(found, Exception):
+            raise found
+        known = {name: info for name, info in zip(wanted, infos, strict=True) if not isinstance(info, Exception)}
+        counts = {name: StreamCounts.of(info) for name, info in known.items()}
+        return {name: count for name, count in counts.items() if count is not None}, found or []
+
+    def _compared(self, split: RedisSplit, counts: StreamCounts) -> Iterator[Fetched[RedisSplit]]:
+        """Raises, or says in the log, that entries were removed before they were read."""
+        look = look_at(split, counts)
+        if look.is_another:
+            log.warning(
+                "%s: stream %r has fewer entries than were read from it: it was deleted and made anew, or a replica "
+                "took over that had not had all of them. Entries may be missing",
+                self._where,
+                split.stream,
+            )
+        if look.unread or look.is_uncertain:
+            missing = "entries" if look.is_uncertain else "1 entry" if look.unread == 1 else f"{look.unread} entries"
+            certainty = "may have been" if look.is_uncertain else "were"
+            place = f"of stream {split.stream!r} behind {split.last_id}"
+            what = f"{missing} {place} {certainty} removed before they were read"
+            if self._settings.fails_if_trimmed:
+                raise RedisError(f"{self._where}: {what}. {_KEEP_MORE}")
+            log.warning("%s: %s", self._where, what)
+        if look.split != split:
+            self._splits[split.stream] = look.split
+            yield Fetched(look.split)
+
+    def _fetched(
+        self, split: RedisSplit, entries: list[Entry], counts: StreamCounts | None
+    ) -> Iterator[Fetched[RedisSplit]]:
         last = entries[-1][0].decode()
-        if split.stop_id is not None and _order(last) > _order(split.stop_id):
-            entries = [entry for entry in entries if _order(entry[0].decode()) <= _order(split.stop_id)]
-        following = replace(split, last_id=last, is_begun=True)
+        if split.stop_id is not None and order_of(last) > order_of(split.stop_id):
+            entries = [entry for entry in entries if order_of(entry[0].decode()) <= order_of(split.stop_id)]
+        following = advanced(split, last, len(entries), counts)
         # A deleted entry is read as one without fields.
         present = [entry for entry in entries if entry[1]]
         batch = self._rows(split.stream, present) if present else None
@@ -91,8 +152,14 @@ class _RedisFetcher(PausingFetcher[RedisSplit]):
         yield Fetched(following, batch)
         yield from self._end_if_reached(following)
 
+    def _end_if_nothing_is_left(self, split: RedisSplit) -> Iterator[Fetched[RedisSplit]]:
+        """The entry at which a split is to end was there once: where nothing comes any more, it was removed."""
+        if split.stop_id is not None:
+            del self._splits[split.stream]
+            yield Fetched(split, is_end=True)
+
     def _end_if_reached(self, split: RedisSplit) -> Iterator[Fetched[RedisSplit]]:
-        if split.stop_id is not None and _order(split.last_id) >= _order(split.stop_id):
+        if split.stop_id is not None and order_of(split.last_id) >= order_of(split.stop_id):
             del self._splits[split.stream]
             yield Fetched(split, is_end=True)
 
@@ -145,12 +212,5 @@ class _RedisFetcher(PausingFetcher[RedisSplit]):
         if not last and following:
             raise RedisError(
                 f"{self._where}: entry {split.last_id} of stream {split.stream!r}, behind which to read on, is not "
-                "there any more, and so entries after it may be missing. Keep more of them (MAXLEN) than come while a "
-                "job stands still; or let RedisSource(trimmed='skip') read on"
+                f"there any more, and so entries after it may be missing. {_KEEP_MORE}"
             )
-
-
-def _order(entry_id: str) -> tuple[int, int]:
-    """Ids in the order of their entries."""
-    milliseconds, _, number = entry_id.partition("-")
-    return int(milliseconds), int(number or 0)

@@ -41,8 +41,9 @@ class RedisSource(Source):
         metadata: columns that rows have in front: of "stream", "id".
         start: "earliest", "latest", or an id, behind which is read: "1700000000000-0".
         stop: "latest": the source ends with what is there when it starts; None: it does not end.
-        trimmed: "fail" ends the job where entries may be missing, as the one that was read last is not there any more
-            when the job goes on; "skip" reads on, which is right where others delete what they have read.
+        trimmed: "fail" ends the job where entries were removed before they were read, or may have been: where the
+            server does not count them, that is so if the one read last is gone when a job goes on. "skip" says it in
+            the log and reads on, which is right where others delete what they have read.
     """
 
     def __init__(
