@@ -6,11 +6,13 @@ import atexit
 import logging
 import os
 import re
+import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 
 import pyspark
+from py4j.protocol import Py4JError
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
@@ -121,13 +123,20 @@ def active_session() -> SparkSession:
 def stop_session() -> None:
     """Ends the session and its JVM, if there is one."""
     context = SparkContext._active_spark_context
-    if context is not None and str(context.master).startswith("ray://"):
-        import raydp
+    try:
+        if context is not None and str(context.master).startswith("ray://"):
+            import raydp
 
-        raydp.stop_spark()
-    elif context is not None:
-        SparkSession.builder.getOrCreate().stop()
-    _end_jvm()
+            raydp.stop_spark()
+        elif context is not None:
+            SparkSession.builder.getOrCreate().stop()
+    except Py4JError as error:
+        # A signal that breaks off a call to the JVM leaves its answer for the next one.
+        log.warning("Spark does not end in order, and ends with its JVM: %s", error)
+        SparkContext._active_spark_context = None
+        SparkSession._instantiatedSession = None
+    finally:
+        _end_jvm()
 
 
 def _start_on_ray(
@@ -188,4 +197,7 @@ def _end_jvm() -> None:
     process = getattr(gateway, "proc", None)
     if process is not None:
         process.stdin.close()  # the JVM watches its standard input and exits at its end
-        process.wait(timeout=30)
+        try:
+            process.wait(timeout=30)
+        except subprocess.TimeoutExpired:
+            process.kill()

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import io
+import subprocess
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
 pytest.importorskip("pyspark")
 
 import pyspark
+from py4j.protocol import Py4JError
 
 from actors.spark import session
 from flinkray.errors import MissingDependencyError
@@ -18,3 +24,39 @@ def test_spark_4_on_ray_is_refused_with_both_ways_out(monkeypatch: pytest.Monkey
     ways_out = r'init_spark\(\.\.\., on_ray=False\), or pip install "flinkray\[spark\]"'
     with pytest.raises(MissingDependencyError, match=rf"PySpark 3\.5 and not for 4\.1\.0: {ways_out}"):
         session.init_spark("test")
+
+
+class SparkOfSomebody:
+    """What PySpark keeps of a session whose JVM answers other questions than are asked, and does not end by itself."""
+
+    master = "local[1]"
+
+    def __init__(self) -> None:
+        self.is_killed = False
+        self.proc = SimpleNamespace(stdin=io.BytesIO(), wait=self._wait, kill=self._kill)
+
+    def stop(self) -> None:
+        raise Py4JError("org does not exist in the JVM")
+
+    def shutdown(self) -> None:
+        pass
+
+    def _wait(self, timeout: float) -> None:
+        raise subprocess.TimeoutExpired("java", timeout)
+
+    def _kill(self) -> None:
+        self.is_killed = True
+
+
+def test_a_session_whose_jvm_answers_wrongly_ends_with_it(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    spark: Any = SparkOfSomebody()
+    monkeypatch.setattr(session.SparkContext, "_active_spark_context", spark)
+    monkeypatch.setattr(session.SparkContext, "_gateway", spark)
+    monkeypatch.setattr(session.SparkSession.Builder, "getOrCreate", lambda _self: spark)
+    session.stop_session()
+    assert "ends with its JVM: org does not exist" in caplog.text
+    assert spark.is_killed
+    assert spark.proc.stdin.closed
+    assert session.SparkContext._active_spark_context is None
