@@ -46,6 +46,26 @@ def test_without_a_cluster_a_job_starts_one_also_after_a_session_was_looked_for(
     assert tried == ["auto", "auto", "local"]
 
 
+@pytest.mark.parametrize("is_chosen_early", [True, False])
+@pytest.mark.usefixtures("tried")
+def test_where_ray_chooses_the_port_of_metrics_early_it_is_given_one_that_no_connection_gets(
+    monkeypatch: pytest.MonkeyPatch, is_chosen_early: bool
+) -> None:
+    import ray
+    from ray._private.node import Node
+
+    from actors.hosts.ray.cluster import start_local_cluster
+
+    monkeypatch.setattr(Node, "_get_cached_port", None, raising=False)
+    if not is_chosen_early:
+        monkeypatch.delattr(Node, "_get_cached_port")
+    given: list[int | None] = []
+    monkeypatch.setattr(ray, "init", lambda *, _metrics_export_port, **_: given.append(_metrics_export_port))
+    start_local_cluster()
+    (port,) = given
+    assert (port in range(20_000, 32_000)) if is_chosen_early else (port is None)
+
+
 def test_a_cluster_that_was_asked_for_is_not_replaced_by_another(
     tried: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -167,22 +167,29 @@ def test_a_program_of_which_only_the_plan_was_asked_for_is_stopped_with_its_proc
     endless = "import os, time\nprint('process', os.getpid(), flush=True)\nwhile True:\n    time.sleep(1)\n"
     (tmp_path / "endless.py").write_text(endless)
     host = RayJobHost({})
-
-    def started() -> str | None:
-        """None: the part of Ray that starts jobs is not up yet."""
-        try:
-            return host.start(["render", "--json", "--", "endless.py"], tmp_path)
-        except FlinkrayError as error:
-            if "No available agent" in str(error):
-                return None
-            raise
-
-    command = eventually(started, deadline_s=90)
+    command = host.start(["render", "--json", "--", "endless.py"], tmp_path)
     begun = eventually(lambda: re.search(r"process (\d+)", host.state(command).output), deadline_s=60)
     assert not host.state(command).is_over
     host.stop(command)
     eventually(lambda: host.state(command).is_over, deadline_s=60)
     eventually(lambda: not Path(f"/proc/{begun[1]}").exists())
+
+
+def test_a_program_waits_for_the_part_of_ray_that_starts_it(tmp_path: Path) -> None:
+    answers: list[Any] = [RuntimeError("status code 500: No available agent to submit job"), "raysubmit_1"]
+
+    def submit_job(**_: Any) -> str:
+        answer = answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return str(answer)
+
+    host = RayJobHost({})
+    host._client = SimpleNamespace(submit_job=submit_job)  # type: ignore[assignment]
+    assert host.start(["render"], tmp_path) == "raysubmit_1"
+    answers += [RuntimeError("status code 404"), "raysubmit_2"]
+    with pytest.raises(FlinkrayError, match="status code 404"):
+        host.start(["render"], tmp_path)
 
 
 def test_an_endpoint_closes_its_server_before_it_kills_itself() -> None:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import math
 import os
+import secrets
+import socket
 from pathlib import Path
 
 import ray
+from ray._private.node import Node
 from ray.util.client import ray as ray_client
 
 from actors.hosts.java import prepare_java
@@ -24,6 +28,9 @@ LOCAL_CPUS = 8
 # Ray frees objects that nobody refers to once a second; a stream makes hundreds of megabytes of them in that time.
 # Freed at once, their memory is used again while it is warm, and the store stays a third smaller.
 _FREE_AT_ONCE = ("RAY_free_objects_period_milliseconds", "0")
+
+# Systems give connections the ports from 32768 on, Ray its workers those from 10002 to 19999.
+_QUIET_PORTS = range(20_000, 32_000)
 
 _own_address: str | None = None
 """The address of the cluster that this process started last."""
@@ -100,10 +107,31 @@ def start_local_cluster(extra_cpus: float = 0.0) -> None:
     _prepare_java()
     os.environ.setdefault(*_FREE_AT_ONCE)
     cpus = max(LOCAL_CPUS, os.cpu_count() or 1) + math.ceil(extra_cpus)
-    ray.init(address="local", num_cpus=cpus, namespace=NAMESPACE, logging_level=logging.WARNING)
+    ray.init(
+        address="local",
+        num_cpus=cpus,
+        namespace=NAMESPACE,
+        logging_level=logging.WARNING,
+        _metrics_export_port=_metrics_port(),
+    )
     global _own_address
     _own_address = ray.get_runtime_context().gcs_address
     log.info("started a local Ray cluster with %d logical CPUs", cpus)
+
+
+def _metrics_port() -> int | None:
+    """Where the node's agent serves its metrics; None: at one that it takes itself, as newer versions of Ray have it.
+
+    Older ones choose a port that is free among those of connections, and as the agent starts, seconds later, one of the
+    others that start meanwhile may have connected from there: that node would serve no metrics, without a word.
+    """
+    if not hasattr(Node, "_get_cached_port"):
+        return None
+    while True:
+        port = secrets.choice(_QUIET_PORTS)
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("", port))
+            return port
 
 
 def _prepare_java() -> None:

@@ -6,6 +6,7 @@ import shlex
 import shutil
 import sys
 import threading
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -20,6 +21,11 @@ if TYPE_CHECKING:  # where it cannot be imported, nothing is submitted
     from ray.job_submission import JobSubmissionClient
 
 _Found = TypeVar("_Found")
+
+# What starts commands is up some time after the cluster is. Ray itself waits ten seconds for it, and then says that
+# there is none, which is too early on a machine that does much else.
+_AGENT_STARTS_S = 60.0
+_STARTS_YET = "No available agent"
 
 
 class RayJobHost:
@@ -42,7 +48,15 @@ class RayJobHost:
         """The id is that of the Ray job, which `ray job logs` takes."""
         entrypoint = shlex.join([_command(), *arguments])
         runtime_env = {"working_dir": str(files)}
-        return str(self._asked(lambda client: client.submit_job(entrypoint=entrypoint, runtime_env=runtime_env)))
+        deadline = time.monotonic() + _AGENT_STARTS_S
+        while True:
+            try:
+                return str(
+                    self._asked(lambda client: client.submit_job(entrypoint=entrypoint, runtime_env=runtime_env))
+                )
+            except FlinkrayError as error:
+                if _STARTS_YET not in str(error) or time.monotonic() > deadline:
+                    raise
 
     def state(self, command_id: str) -> CommandState:
         # First the status: what was printed before the end is then all there.
