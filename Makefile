@@ -104,7 +104,7 @@ FAST_TESTS := tests/unit tests/plans tests/contract tests/local tests/simulation
 compat-oldest compat-newest: compat-%: setup
 	$(BIN)/python -m pip install --quiet --editable ".[release]"
 	$(BIN)/uv venv --quiet --clear --python $(word 1,$(COMPAT)) build/$*
-	$(BIN)/uv pip install --quiet --python build/$* --resolution $(word 2,$(COMPAT)) --editable ".[$(word 3,$(COMPAT))]"
+	$(BIN)/uv pip install --quiet --compile-bytecode --python build/$* --resolution $(word 2,$(COMPAT)) --editable ".[$(word 3,$(COMPAT))]"
 	@$(BIN)/uv pip list --python build/$* | grep -E '^(numpy|pandas|pyarrow|pyspark|ray|raydp) '
 	build/$*/bin/python -m tests.support.files_in_memory -m pytest -q -n auto --dist worksteal -m "not ray and not spark" $(FAST_TESTS) $(ARGS)
 	build/$*/bin/python -m pytest -q $(RAY_TESTS) $(ARGS)
