@@ -19,6 +19,7 @@ from tests.support.seeds import (
     pytest_runtest_makereport,
     pytest_terminal_summary,
 )
+from tests.support.waiting import eventually
 
 __all__ = ["pytest_generate_tests", "pytest_runtest_makereport", "pytest_terminal_summary"]
 
@@ -77,10 +78,24 @@ def ray_cluster() -> Iterator[None]:
     """A local Ray cluster of its own, whatever else runs on this machine."""
     # Ray's workers unpickle classes of tests.support by name, so they must find them.
     os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
+    # Where a part of the dashboard takes longer to start, 30 s otherwise, Ray goes on without one.
+    os.environ["RAY_DASHBOARD_SUBPROCESS_MODULE_WAIT_READY_TIMEOUT"] = "120"
     import ray
 
     from actors.hosts.ray.cluster import start_local_cluster
 
     start_local_cluster()
+    eventually(has_dashboard, deadline_s=120)
     yield
     ray.shutdown()
+
+
+def has_dashboard() -> bool:
+    """Whether Ray's dashboard answers, which says what actors there are; older versions start it after all else."""
+    import ray
+    from ray.util.state import list_nodes
+
+    try:
+        return bool(list_nodes(address=ray.get_runtime_context().gcs_address))
+    except Exception:  # Ray has many, and any of them means this
+        return False

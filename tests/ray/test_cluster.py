@@ -78,6 +78,11 @@ def slots() -> list[str]:
     return [actor.repr_name for actor in live_actors() if actor.class_name == "TaskSlot"]
 
 
+def slot_process() -> int:
+    """The process of a slot; 0 as long as none has one: rows may come while the other slot's process still starts."""
+    return next((actor.pid for actor in live_actors() if actor.class_name == "TaskSlot" and actor.pid), 0)
+
+
 def running(client: JobClient) -> None:
     eventually(lambda: client.progress().records_out, lambda rows: rows > 0, deadline_s=60)
 
@@ -100,22 +105,24 @@ def test_actors_read_as_job_vertex_and_subtask_and_measure_on_rays_endpoint() ->
         eventually(slots, lambda names: sorted(names) == expected, deadline_s=60)
         # The node also exports what other jobs measured before.
         ours = re.compile(r'flinkray_task_records_out.*job_name="actors".*subtask_index=')
-        eventually(metrics_page, lambda page: ours.search(page) is not None, deadline_s=60)
+        eventually(metrics_page, lambda page: ours.search(page) is not None, deadline_s=100)
     finally:
         client.cancel()
         client.close()
 
 
 def metrics_page() -> str:
-    """All that this node exports; nothing while its agent does not answer, as where it has just been started."""
+    """All that this node exports; what its agent says of itself while it does not answer, as where it still starts."""
     import ray
 
     node = ray.nodes()[0]
+    url = f"http://127.0.0.1:{node['MetricsExportPort']}/metrics"
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{node['MetricsExportPort']}/metrics", timeout=10) as answer:
+        with urllib.request.urlopen(url, timeout=10) as answer:
             page: str = answer.read().decode()
-    except OSError:
-        return ""
+    except OSError as error:
+        log = Path(ray._private.worker.global_worker.node.get_logs_dir_path(), "dashboard_agent.log")
+        return f"{url}: {error}\n{log.read_text()[-2000:] if log.exists() else 'its agent has no log'}"
     return page
 
 
@@ -189,8 +196,7 @@ def test_a_slot_that_is_killed_fails_its_job_by_name() -> None:
     client = env.execute_async("killed")
     try:
         running(client)
-        victim = next(actor for actor in live_actors() if actor.class_name == "TaskSlot")
-        os.kill(victim.pid, signal.SIGKILL)
+        os.kill(eventually(slot_process), signal.SIGKILL)
         with pytest.raises(JobExecutionError, match="process died"):
             client.result(timeout=60)
     finally:

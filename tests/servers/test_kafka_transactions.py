@@ -164,7 +164,7 @@ def test_a_broker_that_dies_before_commits_is_waited_for(kafka: KafkaBroker, tmp
     env.from_source(source, WatermarkStrategy.no_watermarks(), "rows").sink_to(sink(kafka, topic))
     client = env.execute_async("write")
     eventually(client.status, lambda status: status is JobStatus.RUNNING)
-    eventually(lambda: len(kafka.read(topic, 0)) > 0, deadline_s=30)
+    eventually(lambda: len(kafka.read(topic, 0)) > 0)
     kafka.stop(signal.SIGKILL)
     (tmp_path / "gate").touch()
     kafka.restart()  # takes seconds, in which nobody answers

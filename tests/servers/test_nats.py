@@ -152,7 +152,7 @@ def test_a_server_that_dies_is_waited_for(
     rows = env.from_source(source, WatermarkStrategy.no_watermarks(), "rows")
     rows.sink_to(sink_into(nats, stream, guarantee))
     client = env.execute_async("write")
-    eventually(lambda: nats.count(stream) > 0, deadline_s=30)
+    eventually(lambda: nats.count(stream) > 0)
     nats.stop()
     (tmp_path / "gate").touch()
     nats.restart()
@@ -228,16 +228,16 @@ def test_a_job_reads_on_where_a_savepoint_was_and_after_a_server_died(
     nats.write(f"{stream}.a", payloads(range(10)))
     client = job(None)
     eventually(client.status, lambda status: status is JobStatus.RUNNING)
-    eventually(lambda: len(read(nats, copy)) == 10, deadline_s=30)
+    eventually(lambda: len(read(nats, copy)) == 10)
     saved = client.stop_with_savepoint(str(tmp_path / "s"), timeout=30)
     nats.write(f"{stream}.a", payloads(range(10, 15)))
     client = job(saved)
-    eventually(lambda: len(read(nats, copy)) == 15, deadline_s=30)
+    eventually(lambda: len(read(nats, copy)) == 15)
     nats.stop()
-    eventually(lambda: "trying again" in caplog.text, deadline_s=30)
+    eventually(lambda: "trying again" in caplog.text)
     nats.restart()
     nats.write(f"{stream}.a", payloads(range(15, 20)))
-    eventually(lambda: len(read(nats, copy)) == 20, deadline_s=30)
+    eventually(lambda: len(read(nats, copy)) == 20)
     client.cancel()
     assert read(nats, copy) == list(range(20))
 
@@ -253,7 +253,7 @@ def test_messages_that_were_deleted_unread_are_an_error_or_left_out(nats: NatsTe
                 with pytest.raises(NatsError, match=rf"messages 4 to 5 of stream '{stream}' are not there"):
                     list(fetcher.fetch())
             else:
-                (fetched,) = eventually(lambda: list(fetcher.fetch()), deadline_s=30)
+                (fetched,) = eventually(lambda: list(fetcher.fetch()))
                 assert fetched.batch is not None
                 assert fetched.batch.data.column("n").to_pylist() == expected
 
@@ -270,7 +270,7 @@ def test_a_stream_that_was_made_anew_is_an_error_or_read_from_its_first_message(
     with opened(source) as fetcher:
         list(fetcher.add_splits([former]))
         if start == "earliest":  # else nothing comes that would bring another split
-            former = eventually(lambda: list(fetcher.fetch()), deadline_s=30)[0].split
+            former = eventually(lambda: list(fetcher.fetch()))[0].split
     assert former.last == 3
     nats.delete_stream(stream)
     nats.create_stream(stream)
@@ -281,7 +281,7 @@ def test_a_stream_that_was_made_anew_is_an_error_or_read_from_its_first_message(
             list(fetcher.fetch())
     with opened(NatsSource(nats.url, stream, JSON, gone="skip")) as fetcher:
         list(fetcher.add_splits([former]))
-        (fetched,) = eventually(lambda: list(fetcher.fetch()), deadline_s=30)
+        (fetched,) = eventually(lambda: list(fetcher.fetch()))
     assert fetched.batch is not None
     assert fetched.batch.data.column("n").to_pylist() == list(range(10, 10 + count))
 

@@ -166,23 +166,23 @@ def test_event_time_is_a_column_as_for_other_sources(
 def test_a_query_that_is_started_again_stages_only_what_is_new(numbers: Input, tmp_path: Path) -> None:
     staging = tmp_path / "staging"
     numbers.add(10, files=2)
-    assert stage_stream(numbers.frame(), str(staging), trigger=AVAILABLE_NOW).awaitTermination(60)
+    assert stage_stream(numbers.frame(), str(staging), trigger=AVAILABLE_NOW).awaitTermination(120)
     assert staged_rows(staging) == list(range(20))
     numbers.add(10)
-    assert stage_stream(numbers.frame(), str(staging), trigger=AVAILABLE_NOW).awaitTermination(60)
+    assert stage_stream(numbers.frame(), str(staging), trigger=AVAILABLE_NOW).awaitTermination(120)
     assert staged_rows(staging) == list(range(30))
 
 
 def test_a_batch_that_spark_repeats_is_staged_once(numbers: Input, tmp_path: Path) -> None:
     staging = tmp_path / "staging"
     numbers.add(10, files=3)
-    assert stage_stream(numbers.frame(), str(staging), trigger=AVAILABLE_NOW).awaitTermination(60)
+    assert stage_stream(numbers.frame(), str(staging), trigger=AVAILABLE_NOW).awaitTermination(120)
     # As if the driver had died between the batch and its commit.
     for name in ("2", ".2.crc"):
         (staging / "spark-checkpoint" / "commits" / name).unlink()
     numbers.add(10)
     repeated = stage_stream(numbers.frame(), str(staging), trigger=AVAILABLE_NOW)
-    assert repeated.awaitTermination(60)
+    assert repeated.awaitTermination(120)
     assert repeated.recentProgress[0]["batchId"] == 2
     assert staged_rows(staging) == list(range(40))
 
@@ -221,7 +221,7 @@ def test_another_query_on_the_same_directory_is_refused(
 ) -> None:
     numbers.add(10)
     staging = str(tmp_path / "staging")
-    assert stage_stream(numbers.frame(), staging, trigger=AVAILABLE_NOW).awaitTermination(60)
+    assert stage_stream(numbers.frame(), staging, trigger=AVAILABLE_NOW).awaitTermination(120)
     stream = env.from_spark_stream(
         numbers.frame(), staging, checkpoint_location=str(tmp_path / "other"), trigger=AVAILABLE_NOW
     )

@@ -9,8 +9,11 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
+DEADLINE_S = 60.0
+"""Only what fails takes it: far more than anything takes on a machine that does much else."""
 
-def eventually(look: Callable[[], T], accept: Callable[[T], bool] = bool, deadline_s: float = 20.0) -> T:
+
+def eventually(look: Callable[[], T], accept: Callable[[T], bool] = bool, deadline_s: float = DEADLINE_S) -> T:
     """What `look` gives once `accept` takes it; fails with the last look after the deadline."""
     pause = threading.Event()
     end = time.monotonic() + deadline_s
