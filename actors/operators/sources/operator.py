@@ -13,6 +13,7 @@ from actors.operators.contract.chunking import ChunkSizer
 from actors.operators.contract.connector_context import ConnectorContext
 from actors.operators.contract.input_status import InputStatus
 from actors.operators.contract.operator import Operator, subtask_label
+from actors.operators.sources.activity_clock import ActivityClock
 from actors.operators.sources.coalescing import Given, PollResult, coalesced_polls
 from actors.operators.sources.kinds import check_kinds
 from actors.operators.sources.no_split import NoSplitCheck
@@ -31,6 +32,7 @@ from actors.protocol.operator_events import (
 )
 from actors.state.snapshots.snapshot import OperatorSnapshot, RestoredState
 from actors.user_code.errors import NO_VALUE, raise_attributed
+from flinkray.batches.batch import Batch
 from flinkray.batches.normalization import LayoutNormalizer
 from flinkray.config.options import ALLOW_UNALIGNED_SPLITS
 from flinkray.connectors.source import Boundedness, ReaderStatus, SourceBatch, SourceProgress, SourceReader
@@ -101,6 +103,7 @@ class SourceOperator(Operator):
     def open(self) -> None:
         context = self.context
         self._where = subtask_label(context)
+        self._activity_clock = ActivityClock(context)
         self._chunk_sizer = ChunkSizer(context.chunk_limit)
         self._normalizer = LayoutNormalizer(self._where)
         is_bounded = self._source.boundedness is Boundedness.BOUNDED
@@ -354,6 +357,11 @@ class SourceOperator(Operator):
             batch = with_event_time(batch, self._strategy, self._where)
             self._seconds_check.look(batch)
         progress = self._watermarks_of_splits.on_batch(polled.split_id, batch, batch.timestamps)
+        with self._activity_clock:
+            self._emit_in_time(batch, progress)
+
+    def _emit_in_time(self, batch: Batch, progress: EventTimeProgress) -> None:
+        """Emits a batch, and what changed with it."""
         if progress.is_idle is False:
             self.output.emit_status(False)
         clock = self.context.clock
@@ -370,9 +378,7 @@ class SourceOperator(Operator):
             self.output.emit_status(True)
 
     def _on_periodic(self) -> None:
-        context = self.context
-        # Without the time in which nothing was read for lack of room at the output: it says nothing about the source.
-        active_ms = context.clock.monotonic_ms() - context.backpressured_ms
+        active_ms = self._activity_clock.now_ms()
         self._emit_progress(self._watermarks_of_splits.on_periodic(active_ms))
         self._no_split_check.look(self._has_had_split, active_ms)
         self._align_splits()
@@ -403,12 +409,13 @@ class SourceOperator(Operator):
 
     def _emit_progress(self, progress: EventTimeProgress) -> None:
         """Emits what changed: that it turned active goes before a watermark, that it turned idle goes after it."""
-        if progress.is_idle is False:
-            self.output.emit_status(False)
-        if progress.watermark is not None:
-            self.output.emit_watermark(progress.watermark)
-        if progress.is_idle:
-            self.output.emit_status(True)
+        with self._activity_clock:
+            if progress.is_idle is False:
+                self.output.emit_status(False)
+            if progress.watermark is not None:
+                self.output.emit_watermark(progress.watermark)
+            if progress.is_idle:
+                self.output.emit_status(True)
 
     def _emit_latency_marker(self) -> None:
         context = self.context

@@ -301,6 +301,31 @@ def test_time_without_room_at_the_output_does_not_make_a_source_idle() -> None:
     assert source.output.elements[-1] == IDLE
 
 
+def test_time_in_which_the_operators_behind_are_at_work_does_not_make_a_split_idle() -> None:
+    source = SourceHarness(MONOTONOUS.with_idleness(300))
+    output = source.output
+    emit, is_slow = output.emit, True
+
+    def emit_slowly(batch: Batch) -> None:
+        """As a function that is chained to the source, and has the task's mails run while it waits."""
+        emit(batch)
+        for _ in range(4 if is_slow else 0):
+            source.advance(200)
+
+    output.emit = emit_slowly  # type: ignore[method-assign]
+    source.put("b", 1)
+    for time in range(1_000, 9_000, 1_000):
+        source.put("a", time)
+        source.advance(10)
+    source.put("b", 500)
+    assert output.watermarks == [0, 499], "b held the watermark, though none of its rows were read for six seconds"
+    is_slow = False
+    for time in range(9_000, 13_000, 1_000):
+        source.put("a", time)
+        source.advance(200)
+    assert output.watermarks[-1] > 499, "a split without rows is left out all the same, once others are read in time"
+
+
 def assigner(strategy: WatermarkStrategy) -> OperatorHarness:
     operator = TimestampsAndWatermarksOperator(code(TimestampsAndWatermarksFactory(strategy)))
     return OperatorHarness(operator, operator_name="assign")
