@@ -323,7 +323,7 @@ def message_of(error: BaseException) -> str:
     """The text of an exception, or why it has none: classes of others may raise in `__str__`."""
     try:
         return str(error)
-    except Exception as second:
+    except BaseException as second:  # what ends a program would take the place of the error that is to be told
         return f"(its message cannot be shown: __str__ raised {type(second).__name__})"
 
 

@@ -327,6 +327,7 @@ def sql(
 
 @main.command()
 @AS_JSON
+@speaks_plainly
 def doctor(as_json: bool) -> None:
     """Say what this machine has of what flinkray needs, one line each."""
     found = {"python": f"{platform.python_version()} ({sys.executable})"}

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import os
 import sys
 from collections.abc import Callable, Iterable
 from functools import wraps
@@ -22,7 +25,8 @@ AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON d
 
 
 def speaks_plainly(command: Callable[..., None]) -> Callable[..., None]:
-    """Errors that flinkray raises on purpose are one message on standard error and exit code 1, without a traceback."""
+    """Errors that flinkray raises on purpose are one message on standard error and exit code 1, without a traceback; so
+    is that standard output takes nothing more."""
 
     @wraps(command)
     def run(*arguments: Any, **options: Any) -> None:
@@ -31,8 +35,26 @@ def speaks_plainly(command: Callable[..., None]) -> Callable[..., None]:
         except FlinkrayError as error:
             say(error)
             sys.exit(1)
+        except OSError as error:
+            # Of a reader that has gone, as `head` does, click makes a quiet end.
+            if error.errno == errno.EPIPE or not _is_output_broken():
+                raise
+            say(FlinkrayError(f"standard output takes nothing more: {error.strerror}"))
+            sys.exit(1)
 
     return run
+
+
+def _is_output_broken() -> bool:
+    """Whether what was printed cannot be written; if so it is dropped, or Python would complain of it once more."""
+    try:
+        if sys.stdout is not None:  # where it has no buffer, nothing is left of what failed
+            print(flush=True)
+    except OSError:
+        with contextlib.suppress(OSError), open(os.devnull, "wb") as nowhere:
+            os.dup2(nowhere.fileno(), sys.stdout.fileno())
+        return True
+    return False
 
 
 def say(error: FlinkrayError) -> None:

@@ -34,7 +34,7 @@ def create_coordinator(
     """
     try:
         factory = loads(config.factory_bytes)
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # a script that is imported may end itself as if it were called
         raise FlinkrayError(
             f"{operator_label(config.operator_name)}: its code cannot be loaded at the JobMaster "
             f"({type(error).__name__}: {error}); {WAYS_TO_BRING_MODULES}"

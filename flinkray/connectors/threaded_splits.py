@@ -68,9 +68,9 @@ class ThreadedSplitReader(SplitListReader[S]):
     def _read(self, split: S, handover: Handover[tuple[pa.RecordBatch, S]]) -> None:
         """The thread: offers the split's batches until they end, or nobody wants them."""
         error: BaseException | None = None
-        batches = coalesced(self.parts(split), self._context.batch_rows, self._context.now_ms)
         try:
+            batches = coalesced(self.parts(split), self._context.batch_rows, self._context.now_ms)
             all(map(handover.offer, batches))  # under no name, which would hold the batch while the next is waited for
-        except Exception as caught:
+        except BaseException as caught:  # also a panic of a library in Rust: the task must learn how the thread ends
             error = caught
         handover.finish(error)

@@ -72,9 +72,10 @@ class WriterContext(ConnectorContext):
         raised: BaseException | None = None
         try:
             result = await begin()
-        except (asyncio.CancelledError, GeneratorExit):
-            raise
         except BaseException as error:  # nothing else would ever hear of it
+            # A client may raise the errors by which coroutines are ended, too: then the writer waits for its answer.
+            if self._loop is None and isinstance(error, asyncio.CancelledError | GeneratorExit):
+                raise
             raised = error
         with contextlib.suppress(MailboxClosed):  # the task has ended
             self._context.execute(self._guarded(lambda: done(result, raised)), "a writer's request was answered")

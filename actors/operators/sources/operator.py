@@ -447,6 +447,17 @@ class SourceOperator(Operator):
             timer.cancel()
         self._timers.clear()
 
+    def guarded(self, callback: Callable[[], None]) -> Callable[[], None]:
+        """The reader's callback, whose errors are those of its operator."""
+
+        def call() -> None:
+            try:
+                callback()
+            except BaseException as error:
+                self._raise(error)
+
+        return call
+
     def _raise(self, error: BaseException) -> NoReturn:
         raise_attributed(self.context.operator_name, self.context.subtask, NO_VALUE, error)
 
@@ -471,7 +482,7 @@ class _ReaderContext(ConnectorContext):
         return self._context.has_checkpoints
 
     def call_later(self, delay_ms: int, callback: Callable[[], None]) -> None:
-        self._context.call_later(delay_ms, callback, "timer of the source reader")
+        self._context.call_later(delay_ms, self._operator.guarded(callback), "timer of the source reader")
 
     def send_split_request(self) -> None:
         self._context.send_to_coordinator(SplitRequested(self.subtask_index))

@@ -228,7 +228,12 @@ class WatermarkTracker:
     def __init__(self, strategy: WatermarkStrategy, where: str = "") -> None:
         """`where` names operator and subtask in errors of the user's generator."""
         self._where = where
-        self._generator = strategy.generator() if strategy.generator is not None else None
+        self._generator = None
+        if strategy.generator is not None:
+            try:
+                self._generator = strategy.generator()
+            except BaseException as error:
+                raise_attributed(where, "", NO_VALUE, error)
         self._idle_timeout_ms = strategy.idle_timeout_ms
         self._has_activity = False
         # The time without rows counts from the first periodic check that saw none, not from construction: a slow
@@ -253,7 +258,10 @@ class WatermarkTracker:
         """Goes on from that state, before any row: the watermark is what it was, and is not given as progress again."""
         self._watermark = Timestamp(state.watermark)
         if self._generator is not None and state.generator is not None:
-            self._generator.restore_state(loads(state.generator))
+            try:
+                self._generator.restore_state(loads(state.generator))
+            except BaseException as error:
+                raise_attributed(self._where, "", NO_VALUE, error)
 
     def _pickled_generator(self) -> bytes | None:
         if self._generator is None or not self._can_pickle:

@@ -696,6 +696,20 @@ def test_info_shows_how_busy_vertices_are_their_watermarks_and_rows_dropped_as_l
     assert not any("waits" in line for line in lines)
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a device that is always full")
+@pytest.mark.parametrize("buffering", [1, -1], ids=["at once", "buffered"])
+@pytest.mark.parametrize("command", [["doctor"], ["doctor", "--json"], ["sql", "-e", "SHOW CATALOGS"]])
+def test_an_output_that_takes_nothing_more_is_one_message_and_is_left_alone(
+    command: list[str], buffering: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with open("/dev/full", "w", buffering, encoding="utf-8") as full:  # closing it would fail, too
+        monkeypatch.setattr(sys, "stdout", full)
+        with pytest.raises(SystemExit) as ended:
+            main(command)
+    assert ended.value.code == 1
+    assert capsys.readouterr().err == "FlinkrayError: standard output takes nothing more: No space left on device\n"
+
+
 WAIT = SlotWait(1_700_000_000_000, 4, ((ResourceProfile(1), 2), (ResourceProfile(2, 1 << 20), 1)))
 WAITS_FOR = "for 2 slot(s) of 1 CPU and 1 slot(s) of 2 CPUs and 1 MiB; it needs 4 slot(s) and has 1"
 

@@ -397,7 +397,8 @@ def test_other_operators_have_none(job_master: FakeJobMaster) -> None:
         create_coordinator(config(SinkFactory(DiscardSink())), job_master, WatermarkAlignment())
 
 
-def test_code_that_cannot_be_loaded_at_the_job_master_is_named(job_master: FakeJobMaster) -> None:
-    broken = CoordinatorConfig(OperatorId("id"), "numbers", b"cno.such.module\nname\n.")
+@pytest.mark.parametrize("code", [b"cno.such.module\nname\n.", b"csys\nexit\n(I3\ntR."], ids=["missing", "a script"])
+def test_code_that_cannot_be_loaded_at_the_job_master_is_named(job_master: FakeJobMaster, code: bytes) -> None:
+    broken = CoordinatorConfig(OperatorId("id"), "numbers", code)
     with pytest.raises(FlinkrayError, match=r"operator 'numbers': its code cannot be loaded at the JobMaster.*working"):
         create_coordinator(broken, job_master, WatermarkAlignment())

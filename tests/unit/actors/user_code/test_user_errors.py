@@ -107,12 +107,17 @@ class Mute(Exception):
         raise RuntimeError("no text")
 
 
+class EndingWhoAsks(Exception):
+    def __str__(self) -> str:
+        sys.exit(4)
+
+
 class EndingWhoReads(Exception):
     def __reduce__(self) -> tuple[object, ...]:
         return sys.exit, (4,)
 
 
-@pytest.mark.parametrize("kind", [Forwarding, Mute, EndingWhoReads])
+@pytest.mark.parametrize("kind", [Forwarding, Mute, EndingWhoAsks, EndingWhoReads])
 def test_an_exception_that_does_not_let_itself_be_looked_at_is_told_all_the_same(kind: type[Exception]) -> None:
     error = outcome(raising(kind("bad row")))
     assert isinstance(error, UserFunctionError)

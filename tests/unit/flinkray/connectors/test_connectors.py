@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import io
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import cloudpickle
@@ -32,7 +33,10 @@ from flinkray import (
 )
 from flinkray.connectors.functions.sink import SinkFunctionSink
 from flinkray.connectors.source import ReaderStatus, SourceBatch
+from flinkray.connectors.threaded_splits import ThreadedSplitReader
+from flinkray.types.records import Kind
 from tests.support.api import FakeSubtaskContext, SourceRun, batch_of, column, rows_of
+from tests.support.waiting import eventually
 
 # -- sources of splits
 
@@ -398,3 +402,28 @@ def test_discard_takes_everything_and_collect_belongs_to_the_runtime() -> None:
     assert CollectSink.needs_coordinator
     with pytest.raises(InvalidProgramError, match="runtime itself"):
         CollectSink("a").create_writer(FakeSubtaskContext())
+
+
+# -- splits that are read on threads
+
+
+@dataclass
+class Named:
+    split_id: str
+
+
+class PanicException(BaseException):
+    """As extensions in Rust raise it."""
+
+
+class Panics(ThreadedSplitReader[Named]):
+    def parts(self, split: Named) -> Iterator[tuple[pa.RecordBatch, Named]]:
+        raise PanicException(f"not a file: {split.split_id}")
+
+
+def test_whatever_ends_a_thread_that_reads_a_split_ends_its_task() -> None:
+    reader = Panics(FakeSubtaskContext(), Kind.SCALAR)
+    reader.add_splits([Named("a")])
+    reader.start()
+    with pytest.raises(PanicException, match="not a file: a"):
+        eventually(reader.poll, lambda given: given is not ReaderStatus.NOTHING_AVAILABLE)

@@ -176,6 +176,22 @@ def test_an_error_that_will_not_go_away_fails_the_job_at_once(service: Service) 
             sink.advance(100)
 
 
+@pytest.mark.parametrize("kind", [asyncio.CancelledError, GeneratorExit, SystemExit])
+def test_what_ends_a_request_from_inside_fails_the_job_and_is_not_waited_for(
+    service: Service, kind: type[BaseException]
+) -> None:
+    """Clients raise it as well, such as one whose connection another coroutine has given up."""
+
+    def give_up(_values: list[int]) -> None:
+        raise kind("given up")
+
+    service.answer = give_up
+    with opened(service, max_rows=1) as sink:
+        sink.push(numbers(1))
+        with pytest.raises(UserFunctionError, match=f"{kind.__name__}: given up"):
+            sink.advance(100)
+
+
 def test_at_the_end_of_input_everything_is_sent_also_what_fails_at_first(service: Service) -> None:
     failures = [TimeoutError(), ConnectionError()]
 

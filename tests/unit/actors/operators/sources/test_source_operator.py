@@ -413,6 +413,17 @@ def test_a_reader_that_ends_its_thread_fails_the_task_and_names_the_source(
     assert str(task.error).startswith("operator 'letters' (subtask 1 of 2): SystemExit: no")
 
 
+def test_an_error_of_a_readers_timer_fails_the_task_and_names_the_source(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail() -> None:
+        raise ValueError("too late")
+
+    monkeypatch.setattr(Reader, "start", lambda reader: reader.context.call_later(1, fail))
+    task = source_task()
+    task.advance(10)
+    assert isinstance(task.error, UserFunctionError)
+    assert str(task.error).startswith("operator 'letters' (subtask 1 of 2): ValueError: too late")
+
+
 def test_a_reader_that_gives_something_else_fails_the_task_instead_of_ending_the_stream() -> None:
     task = source_task()
     READERS[0].poll = lambda: None  # type: ignore[method-assign,assignment,return-value]

@@ -368,6 +368,8 @@ def test_a_punctuated_generator_gives_watermarks_at_special_rows_only() -> None:
 
 class Failing(WatermarkGenerator):
     def __init__(self, where: str) -> None:
+        if where == "__init__":
+            raise ValueError("a bad start")
         self.where = where
 
     def on_batch(self, batch: Batch, timestamps: pa.Array) -> Timestamp | None:
@@ -379,7 +381,10 @@ class Failing(WatermarkGenerator):
         raise ValueError("a bad time")
 
 
-@pytest.mark.parametrize(("where", "message"), [("on_batch", "a bad batch"), ("on_periodic_emit", "a bad time")])
+@pytest.mark.parametrize(
+    ("where", "message"),
+    [("__init__", "a bad start"), ("on_batch", "a bad batch"), ("on_periodic_emit", "a bad time")],
+)
 def test_an_error_of_a_users_generator_names_the_operator_and_shows_the_users_line(where: str, message: str) -> None:
     strategy = WatermarkStrategy.for_generator(lambda: Failing(where))
 

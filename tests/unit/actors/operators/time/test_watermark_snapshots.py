@@ -16,6 +16,7 @@ from actors.operators.sources.split_watermarks import SplitWatermarks
 from actors.operators.time.timestamps import TimestampsAndWatermarksOperator, WatermarkTracker
 from actors.protocol.elements import Watermark
 from flinkray.batches.batch import Batch
+from flinkray.errors import UserFunctionError
 from flinkray.time.watermarks import WatermarkGenerator, WatermarkStrategy
 from flinkray.transformations.operator_factories import TimestampsAndWatermarksFactory
 from flinkray.types.records import MIN_TIMESTAMP, Timestamp
@@ -129,6 +130,19 @@ def test_a_users_generator_keeps_its_attributes() -> None:
     assert after.watermark == 99
     assert after.on_batch(*rows(90)).watermark is None
     assert after.on_batch(*rows(200)).watermark == 197
+
+
+class Forgetful(Highest):
+    def restore_state(self, state: Any) -> None:
+        raise KeyError("highest")
+
+
+def test_a_generator_that_cannot_be_restored_names_the_operator() -> None:
+    tracker = WatermarkTracker(WatermarkStrategy.for_generator(Highest))
+    tracker.on_batch(*rows(100))
+    after = WatermarkTracker(WatermarkStrategy.for_generator(Forgetful), "assign (1/2)")
+    with pytest.raises(UserFunctionError, match=r"operator 'assign \(1/2\)': KeyError: 'highest'"):
+        after.restore(tracker.snapshot())
 
 
 class WithLock(Highest):
