@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import cached_property
@@ -49,6 +50,10 @@ class LakeTable(ABC):
     @abstractmethod
     def delete(self, condition: str) -> None:
         """Another writer deletes rows."""
+
+    @abstractmethod
+    def replace(self, rows: pa.Table | None) -> None:
+        """Deletes the table, and makes another one with these rows in its place; None: with the same columns."""
 
     @property
     @abstractmethod
@@ -101,6 +106,11 @@ class DeltaTable(LakeTable):
     def delete(self, condition: str) -> None:
         self.opened.delete(condition)
 
+    def replace(self, rows: pa.Table | None) -> None:
+        made = self.read().slice(0, 0) if rows is None else rows
+        shutil.rmtree(self.uri)
+        self.append(made)
+
     @property
     def versions(self) -> list[int]:
         return list(range(1, self.opened.version() + 1))
@@ -146,6 +156,13 @@ class IcebergTable(LakeTable):
 
     def delete(self, condition: str) -> None:
         self.opened.delete(condition)
+
+    def replace(self, rows: pa.Table | None) -> None:
+        made = self.read() if rows is None else rows
+        self._open_catalog.drop_table("shop.orders")
+        self._open_catalog.create_table("shop.orders", made.schema)
+        if rows is not None:
+            self.append(rows)
 
     @property
     def versions(self) -> list[int]:

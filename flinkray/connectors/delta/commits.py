@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from flinkray.connectors.delta.data_files import DeltaFile
-from flinkray.connectors.delta.tables import DeltaPlace, deltalake, file_system, open_table
+from flinkray.connectors.delta.tables import DeltaPlace, WatchedTable, columns_of, deltalake, file_system
 from flinkray.connectors.files.storage import explained
 from flinkray.connectors.files.writing.commits import delete_file
 from flinkray.connectors.lake.commits import CommitConflictError, LakeCommitter
-from flinkray.errors import ConnectorError
+from flinkray.errors import ConnectorError, FlinkrayError
 from flinkray.extras import import_package
 
 log = logging.getLogger(__name__)
@@ -30,19 +30,20 @@ class DeltaCommitter(LakeCommitter):
         self._compact_after = compact_after
         self._commits = 0
         """Since files were compacted last, or the committer began."""
+        self._watched: WatchedTable | None = None
         self._table: Any = None
 
     def last_checkpoint(self, sink_id: str) -> int | None:
-        if self._table is None:
-            self._table = open_table(self._place)
-        else:
-            self._table.update_incremental()
+        if self._watched is None:
+            self._watched = WatchedTable(self._place)
+        self._table = self._watched.now()
         version: int | None = self._table.transaction_version(sink_id)
         return version
 
     def append(self, sink_id: str, checkpoint_id: int, files: Sequence[DeltaFile]) -> None:
         package = deltalake()
         add = import_package("deltalake.transaction", "a table of Delta Lake").AddAction
+        check_still_fits(files, self._table, self._place)
         try:
             # A commit that another one overtakes is repeated, unless that one had the same transaction identifier.
             self._table.create_write_transaction(
@@ -80,3 +81,29 @@ class DeltaCommitter(LakeCommitter):
             log.info("%s: %s", self._place.uri, figures)
         except deltalake().exceptions.DeltaError as error:  # the rows are there all the same
             log.warning("%s could not be compacted, which is tried again later: %s", self._place.uri, error)
+
+
+def check_still_fits(files: Sequence[DeltaFile], table: Any, place: DeltaPlace) -> None:
+    """Refuses files of a table that others have made another one of since they were written: the log would take them,
+    with rows that lack values or that nobody can read.
+
+    Raises:
+        FlinkrayError: there is such a file.
+    """
+    metadata = table.metadata()
+    partitions = set(metadata.partition_columns)
+    types = {field.name: str(field.type) for field in columns_of(table)}
+    for file in files:
+        lost = [f"{name} ({kind})" for name, kind in file.columns if types.get(name) != kind]
+        if file.table_id not in ("", metadata.id):
+            what = "the table has been replaced by another one"
+        elif set(file.partition_values) != partitions:
+            what = f"its partitioning has been changed, from {sorted(file.partition_values)} to {sorted(partitions)},"
+        elif lost:
+            what = f"columns have been taken from it or changed, of {', '.join(lost)},"
+        else:
+            continue
+        raise FlinkrayError(
+            f"{place.uri}: {what} while {file.path} was written for it; bring back the table as it was (restore), stop "
+            "the job with a savepoint, and change it then"
+        )

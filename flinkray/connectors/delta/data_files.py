@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from msgspec import Struct
+from msgspec import Struct, structs
 from pyarrow import fs
 
 from flinkray.connectors.delta.tables import (
@@ -33,6 +33,8 @@ from flinkray.connectors.sink import SinkWriterContext
 from flinkray.errors import TypeMismatchError
 
 _UNUSUAL = re.compile(r"[^\w.=+-]", re.ASCII)
+_LONGEST_NAME = 128
+"""Of a directory; file systems take 255 bytes."""
 _ATTEMPTS = 10
 """So often a column is added to a table that others change at the same time."""
 
@@ -44,6 +46,8 @@ class DeltaFile(Struct, frozen=True):
         path: in the table.
         partition_values: of each column that the table is partitioned by, as text.
         statistics: JSON.
+        table_id: of the table that it was written for; "" in savepoints that did not say.
+        columns: that are in it, and their types.
     """
 
     path: str
@@ -51,6 +55,8 @@ class DeltaFile(Struct, frozen=True):
     modified_ms: int
     partition_values: dict[str, str | None]
     statistics: str
+    table_id: str = ""
+    columns: tuple[tuple[str, str], ...] = ()
 
 
 class WrittenDeltaTable(WrittenTable):
@@ -97,12 +103,15 @@ class WrittenDeltaTable(WrittenTable):
     def new_file(self, partition: tuple[str | None, ...]) -> OpenDataFile:
         # A path says nothing of values, which the log has: it only helps people who look.
         parts = [
-            _UNUSUAL.sub("_", f"{name}={value or DEFAULT_PARTITION}")
+            _UNUSUAL.sub("_", f"{name}={value or DEFAULT_PARTITION}")[:_LONGEST_NAME]
             for name, value in zip(self._partitioned_by, partition, strict=True)
         ]
         name = f"part-{self._context.subtask_index:05d}-{uuid.uuid4()}.zstd.parquet"
         values = dict(zip(self._partitioned_by, partition, strict=True))
-        return _OpenDeltaFile(self._system, posixpath.join(*parts, name), self._stored, values, self._context.now_ms())
+        begun = DeltaFile(
+            posixpath.join(*parts, name), 0, self._context.now_ms(), values, "", self._table_id, self._columns
+        )
+        return _OpenDeltaFile(self._system, begun, self._stored)
 
     def delete(self, file: DeltaFile) -> None:
         delete_file(self._system, file.path)
@@ -112,8 +121,10 @@ class WrittenDeltaTable(WrittenTable):
     def _take(self, table: Any) -> None:
         check_writable(table, self._place)
         self._schema = columns_of(table)
+        self._table_id = table.metadata().id
         self._partitioned_by = tuple(table.metadata().partition_columns)
         self._stored = pa.schema([field for field in self._schema if field.name not in self._partitioned_by])
+        self._columns = tuple((field.name, str(field.type)) for field in self._stored)
 
 
 def partition_texts(values: pa.Array) -> pa.Array:
@@ -126,16 +137,12 @@ def partition_texts(values: pa.Array) -> pa.Array:
 
 
 class _OpenDeltaFile(OpenDataFile):
-    def __init__(
-        self, system: fs.FileSystem, path: str, schema: pa.Schema, values: dict[str, str | None], now_ms: int
-    ) -> None:
+    def __init__(self, system: fs.FileSystem, begun: DeltaFile, schema: pa.Schema) -> None:
         self._system = system
-        self._path = path
-        self._values = values
-        self._now_ms = now_ms
-        if posixpath.dirname(path):
-            system.create_dir(posixpath.dirname(path), recursive=True)
-        self._stream = system.open_output_stream(path, compression=None)
+        self._begun = begun
+        if posixpath.dirname(begun.path):
+            system.create_dir(posixpath.dirname(begun.path), recursive=True)
+        self._stream = system.open_output_stream(begun.path, compression=None)
         self._writer = pq.ParquetWriter(
             self._stream, schema, compression="zstd", dictionary_pagesize_limit=DICTIONARY_BYTES
         )
@@ -152,14 +159,14 @@ class _OpenDeltaFile(OpenDataFile):
         self._writer.close()
         size = int(self._stream.tell())
         self._stream.close()
-        return DeltaFile(self._path, size, self._now_ms, self._values, statistics(self._writer.writer.metadata))
+        return structs.replace(self._begun, size=size, statistics=statistics(self._writer.writer.metadata))
 
     def abandon(self) -> None:
         try:
             self._writer.close()  # else it closes itself later, on a stream that is closed
         finally:
             self._stream.close()
-        self._system.delete_file(self._path)
+        self._system.delete_file(self._begun.path)
 
 
 def statistics(footer: pq.FileMetaData) -> str:
@@ -179,7 +186,10 @@ def statistics(footer: pq.FileMetaData) -> str:
             continue
         if all(each.statistics.has_null_count for each in found):
             nulls[name] = sum(each.statistics.null_count for each in found)
-        extremes = [(each.statistics.min, each.statistics.max) for each in found if each.statistics.has_min_max]
+        try:
+            extremes = [(each.statistics.min, each.statistics.max) for each in found if each.statistics.has_min_max]
+        except (OverflowError, ValueError):  # a time that Python cannot hold
+            continue
         if len(extremes) == len(found) and extremes and _has_extremes(extremes[0][0]):
             least[name] = _json(min(first for first, _ in extremes))
             greatest[name] = _json(max(last for _, last in extremes))

@@ -11,7 +11,7 @@ import msgspec
 import pyarrow as pa
 from msgspec import Struct
 
-from flinkray.connectors.delta.tables import DeltaPlace, file_system, open_table, table_of
+from flinkray.connectors.delta.tables import DeltaPlace, WatchedTable, file_system, table_of
 from flinkray.connectors.lake.enumerator import LATEST, TableLog, TablePosition
 from flinkray.errors import InvalidProgramError
 
@@ -79,12 +79,15 @@ class DeltaLog(TableLog):
         self._start = start
         self._skips_changes = skips_changes
         self._system = file_system(place)
-        self._table: Any = None
+        self._table = WatchedTable(place)
+        self._table_id: str | None = None
+        """Of the table that has been looked into, as another may come in its place."""
 
     def first(self) -> TablePosition:
         start = self._start
         table = table_of(self._place, start.version, start.timestamp)
         version: int = table.version()
+        self._table_id = table.metadata().id
         if start.after is None:
             return TablePosition(version, tuple(self._files_of(table)))
         if start.after == LATEST:
@@ -95,11 +98,15 @@ class DeltaLog(TableLog):
 
     def after(self, position: int | None) -> TablePosition:
         assert position is not None, "a table has a version from its beginning"
-        if self._table is None:
-            self._table = open_table(self._place)
-        else:
-            self._table.update_incremental()
-        return self._between(position, self._table.version())
+        table = self._table.now()
+        version, table_id = table.version(), table.metadata().id
+        if version < position or table_id != (self._table_id or table_id):
+            raise InvalidProgramError(
+                f"{self._place.uri} has been replaced by another table since its version {position} was read; start "
+                "anew with all rows of the table: give the source another uid"
+            )
+        self._table_id = table_id
+        return self._between(position, version)
 
     def close(self) -> None: ...
 

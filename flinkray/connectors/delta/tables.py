@@ -83,6 +83,33 @@ def open_table(place: DeltaPlace, version: int | None = None) -> Any:
     return table
 
 
+class WatchedTable:
+    """A table that others write as well, looked at again and again.
+
+    The package reads only what a log has gained, and does not notice another table in the place of the one it knows.
+    """
+
+    def __init__(self, place: DeltaPlace) -> None:
+        self._place = place
+        self._system = file_system(place)
+        self._table: Any = None
+        self._seen: tuple[int | None, int | None] | None = None
+
+    def now(self) -> Any:
+        """The table as it is now."""
+        if self._table is None or self._newest() != self._seen:
+            self._table = open_table(self._place)
+        else:
+            self._table.update_incremental()
+        self._seen = self._newest()
+        return self._table
+
+    def _newest(self) -> tuple[int | None, int | None]:
+        """Time and size of the newest known version's file, which nobody changes; None: it is not there."""
+        info = self._system.get_file_info(f"_delta_log/{self._table.version():020}.json")
+        return info.mtime_ns, info.size
+
+
 def table_of(place: DeltaPlace, version: int | None, timestamp: datetime | None) -> Any:
     """The table at a version, or as it was at a point in time; None of both: as it is now.
 

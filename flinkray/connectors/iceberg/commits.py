@@ -37,7 +37,7 @@ class IcebergCommitter(LakeCommitter):
 
     def append(self, sink_id: str, checkpoint_id: int, files: Sequence[IcebergFile]) -> None:
         errors = pyiceberg("exceptions")
-        self._check_partitioning(files)
+        self._check_table(files)
         # Left to itself the package repeats a commit that another overtakes without a look at what that one was.
         metadata = self._table.metadata
         properties = {**metadata.properties, "commit.retry.num-retries": "0"}
@@ -62,9 +62,15 @@ class IcebergCommitter(LakeCommitter):
         if self._catalog is not None:
             self._catalog.close()
 
-    def _check_partitioning(self, files: Sequence[IcebergFile]) -> None:
+    def _check_table(self, files: Sequence[IcebergFile]) -> None:
         now = self._table.spec().spec_id
+        table_id = str(self._table.metadata.table_uuid)
         for file in files:
+            if file.table_id not in ("", table_id):
+                raise FlinkrayError(
+                    f"{self._place}: the table has been replaced by another one while {file.path} was written for it; "
+                    "bring it back (register its metadata file), or start the job anew without that checkpoint"
+                )
             if file.spec_id != now:
                 raise FlinkrayError(
                     f"{self._place}: its partitioning has been changed while {file.path} was written, and PyIceberg "

@@ -39,6 +39,7 @@ class IcebergFile(Struct, frozen=True):
         spec_id: of the table's partitioning when it was written.
         partition: a value for each field of that.
         metrics: its rows, and of each column sizes, counts and bounds.
+        table_id: of the table that it was written for; "" in savepoints that did not say.
     """
 
     path: str
@@ -46,6 +47,7 @@ class IcebergFile(Struct, frozen=True):
     spec_id: int
     partition: tuple[Any, ...]
     metrics: dict[str, Any]
+    table_id: str = ""
 
 
 def delete_file(io: Any, path: str) -> None:
@@ -164,6 +166,7 @@ class _OpenIcebergFile(OpenDataFile):
         self._io = io
         self._path = path
         self._spec_id = spec_id
+        self._table_id = str(metadata.table_uuid)
         self._partition = partition
         self._output = io.new_output(path)
         self._watched = _WatchedOutput(self._output)
@@ -182,7 +185,8 @@ class _OpenIcebergFile(OpenDataFile):
     def finish(self) -> IcebergFile:
         self._groups.flush()
         metrics = self._writer.close().to_serialized_dict()
-        return IcebergFile(self._path, len(self._output), self._spec_id, self._partition, metrics)
+        size = len(self._output)
+        return IcebergFile(self._path, size, self._spec_id, self._partition, metrics, self._table_id)
 
     def abandon(self) -> None:
         if self._watched.stream is not None:

@@ -92,7 +92,7 @@ class IcebergLog(TableLog):
     def _between(self, table: Any, position: int | None) -> TablePosition:
         """What the snapshots after that one, up to the current one, have added."""
         current = table.current_snapshot()
-        if current is None or current.snapshot_id == position:
+        if (None if current is None else current.snapshot_id) == position:
             return TablePosition(position, ())
         splits: list[IcebergSplit] = []
         for snapshot in self._snapshots_after(table, position):
@@ -108,7 +108,7 @@ class IcebergLog(TableLog):
                     f"{self._place}: snapshot {snapshot.snapshot_id} deletes or changes rows ({operation}), and a "
                     "stream of added rows cannot say so; pass over such snapshots with changes='skip'"
                 )
-        return TablePosition(current.snapshot_id, tuple(splits))
+        return TablePosition(None if current is None else current.snapshot_id, tuple(splits))
 
     def _snapshots_after(self, table: Any, position: int | None) -> list[Any]:
         """The snapshots after that one, the oldest first."""
@@ -121,8 +121,8 @@ class IcebergLog(TableLog):
                 return found[::-1]
         raise InvalidProgramError(
             f"{self._place}: snapshot {position or 'before the first one'}, up to which rows have been read, is not "
-            "followed by the current one any more: those in between have expired, or the table was rolled back; keep "
-            "snapshots longer, or start anew with all rows of the table: give the source another uid"
+            "followed by the current one any more: those in between have expired, or the table was rolled back or "
+            "replaced; keep snapshots longer, or start anew with all rows of the table: give the source another uid"
         )
 
 

@@ -21,6 +21,7 @@ from flinkray.connectors.committer import CommitOutcome
 from flinkray.connectors.delta.tables import _GONE, _committed_at, place_of, table_of
 from flinkray.connectors.iceberg.partitions import wanted_partitions
 from flinkray.connectors.lake.commits import CommitConflictError, LakeFiles
+from flinkray.errors import FlinkrayError
 from flinkray.types.records import Kind
 from tests.support.api import Assignments, FakeSubtaskContext
 from tests.support.commits import requests_of
@@ -159,6 +160,96 @@ def test_commits_of_others_are_gone_around(lake: Lake, name: str) -> None:
     assert outcomes == [CommitOutcome.COMMITTED if name == "delta" else CommitOutcome.RETRY_LATER]
     written.commit([prepared])
     assert tuples(table.read(), ["n"]) == [(1,), (7,)]
+
+
+@each_table
+def test_files_of_a_table_that_is_another_one_by_now_are_not_added(lake: Lake, name: str) -> None:
+    table = lake.table(name)
+    sink = lake.written(table, schema=SCHEMA)
+    sink.add(rows(1))
+    files = sink.prepare(rows(2), checkpoint_id=2)
+    table.replace(pa.table({"n": ["x"], "word": ["y"]}))
+    with pytest.raises(FlinkrayError, match=r"the table has been replaced by another one while .*parquet was written"):
+        sink.commit(files, 2)
+    assert tuples(table.read(), ["n", "word"]) == [("x", "y")]
+
+
+@pytest.mark.parametrize(
+    ("columns", "partition_by", "expected"),
+    [
+        ({"n": [9], "word": ["z"]}, ["word"], r"its partitioning has been changed, from \[\] to \['word'\], while"),
+        ({"n": ["9"], "word": ["z"]}, [], r"columns have been taken from it or changed, of n \(int64\), while"),
+        ({"n": [9]}, [], r"columns have been taken from it or changed, of word \(string\), while"),
+    ],
+)
+def test_files_are_not_added_to_a_delta_table_whose_columns_are_others_by_now(
+    lake: Lake, columns: dict[str, Any], partition_by: list[str], expected: str
+) -> None:
+    table = lake.table("delta")
+    sink = lake.written(table, schema=SCHEMA)
+    import deltalake
+
+    files = sink.prepare(rows(1, 2))
+    deltalake.write_deltalake(
+        table.uri, pa.table(columns), mode="overwrite", schema_mode="overwrite", partition_by=partition_by
+    )
+    with pytest.raises(FlinkrayError, match=expected):
+        sink.commit(files)
+    deltalake.DeltaTable(table.uri).restore(0)
+    sink.commit(files)
+    assert tuples(table.read(), ["n"]) == [(1,), (2,)]
+
+
+@each_table
+def test_a_reader_of_a_table_that_is_another_one_by_now_ends_the_job(lake: Lake, name: str) -> None:
+    table = lake.table(name)
+    lake.written(table, schema=SCHEMA).add(rows(1))
+    table.append(pa.Table.from_batches([rows(2)]))
+    source = table.source(monitor="1 s")
+    enumerator: Any = source.prepare().create_enumerator(Assignments(), None)
+    enumerator.start()
+    state = enumerator.snapshot_state(1)
+    table.replace(pa.table({"n": ["x"], "word": ["y"]}))
+    with pytest.raises(InvalidProgramError, match="start anew with all rows of the table"):
+        enumerator._look()
+    enumerator.close()
+    with pytest.raises(InvalidProgramError, match="start anew with all rows of the table"):
+        splits_of(source, state)
+
+
+def test_an_iceberg_table_that_was_made_anew_without_rows_is_no_table_without_news(lake: Lake) -> None:
+    table = lake.table("iceberg")
+    lake.written(table, schema=SCHEMA).add(rows(1))
+    source = table.source(monitor="1 s")
+    state = splits_of(source)
+    table.replace(None)
+    with pytest.raises(InvalidProgramError, match="rolled back or replaced"):
+        splits_of(source, state)
+
+
+def test_a_delta_table_takes_times_that_python_cannot_hold_and_long_values_of_partitions(lake: Lake) -> None:
+    table = lake.table("delta")
+    schema = pa.schema({"at": pa.timestamp("us", "UTC"), "day": pa.date32(), "long": pa.string()})
+    late = pa.array([253_402_300_800_000_000]).cast(schema.field("at").type)  # the year 10000
+    days = pa.array([3_000_000], pa.int32()).cast(pa.date32())
+    lake.written(table, schema=schema, partition_by=["long"]).add(
+        pa.record_batch([late, days, pa.array(["x" * 300])], schema=schema)
+    )
+    found = table.read()
+    assert found["at"].cast(pa.int64()).to_pylist() == [253_402_300_800_000_000]
+    assert found["long"].to_pylist() == ["x" * 300]
+
+
+def test_negative_decimals_partition_a_delta_table_though_its_package_writes_them_strangely(lake: Lake) -> None:
+    table = lake.table("delta")
+    decimals = [Decimal(each) for each in ("-12.50", "-3.00", "-1.05", "-0.01", "0.00", "0.05")]
+    column = pa.array(decimals, pa.decimal128(10, 2))
+    data = pa.table({"cents": column, "n": range(len(decimals))})
+    sink = lake.written(table, schema=data.schema, partition_by=["cents"])
+    sink.add(*data.to_batches())
+    sink.add(*data.to_batches(), checkpoint_id=2)
+    for source in (table.source(version=1), table.source(after=1)):
+        assert sorted(row[0] for row in read(source, splits_of(source).waiting)) == decimals
 
 
 @each_table
