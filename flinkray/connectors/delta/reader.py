@@ -21,8 +21,6 @@ from flinkray.connectors.threaded_splits import ThreadedSplitReader
 from flinkray.errors import RecordError
 from flinkray.types.records import Kind
 
-_NEGATIVE_DECIMAL = re.compile(r"-?(\d+)\.-(\d+)")
-"""As the package deltalake writes -1.05 and -0.05, of two digits behind the point: "-1.-5", "0.-5"."""
 _ESCAPED_BYTES = re.compile(r"(?:\\u00[0-9A-Fa-f]{2})+")
 
 
@@ -80,8 +78,6 @@ def partition_value(text: str | None, kind: pa.DataType) -> Any:
     if pa.types.is_binary(kind):
         value = bytes.fromhex(text.replace("\\u00", "")) if _ESCAPED_BYTES.fullmatch(text) else text.encode()
         return pa.scalar(value, kind)
-    if pa.types.is_decimal(kind) and (found := _NEGATIVE_DECIMAL.fullmatch(text)):
-        text = f"-{found[1]}.{found[2].zfill(kind.scale)}"
     if pa.types.is_timestamp(kind):
         return pa.scalar(text.removesuffix("Z"), pa.string()).cast(pa.timestamp(kind.unit)).cast(kind)
     return pa.scalar(text, pa.string()).cast(kind)

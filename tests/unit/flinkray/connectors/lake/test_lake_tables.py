@@ -240,18 +240,6 @@ def test_a_delta_table_takes_times_that_python_cannot_hold_and_long_values_of_pa
     assert found["long"].to_pylist() == ["x" * 300]
 
 
-def test_negative_decimals_partition_a_delta_table_though_its_package_writes_them_strangely(lake: Lake) -> None:
-    table = lake.table("delta")
-    decimals = [Decimal(each) for each in ("-12.50", "-3.00", "-1.05", "-0.01", "0.00", "0.05")]
-    column = pa.array(decimals, pa.decimal128(10, 2))
-    data = pa.table({"cents": column, "n": range(len(decimals))})
-    sink = lake.written(table, schema=data.schema, partition_by=["cents"])
-    sink.add(*data.to_batches())
-    sink.add(*data.to_batches(), checkpoint_id=2)
-    for source in (table.source(version=1), table.source(after=1)):
-        assert sorted(row[0] for row in read(source, splits_of(source).waiting)) == decimals
-
-
 @each_table
 def test_what_does_not_fit_a_table_is_refused_with_column_and_both_types(lake: Lake, name: str) -> None:
     table = lake.table(name)
