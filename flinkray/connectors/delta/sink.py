@@ -67,12 +67,14 @@ class DeltaSink(LakeSink):
         create_table(self._place, schema, partition_by)
 
     def _check_compaction(self, schema: pa.Schema, partition_by: Sequence[str]) -> None:
-        """The package escapes bytes that are values of partitions once more when it compacts files."""
+        """The package escapes bytes that are values of partitions once more when it compacts files, and writes -1.05
+        as "-1.-5", after which nobody can open the table."""
         for name in partition_by if self._compact_after is not None else ():
-            if pa.types.is_binary(schema.field(name).type):
+            kind = schema.field(name).type
+            if pa.types.is_binary(kind) or pa.types.is_decimal(kind):
                 raise InvalidProgramError(
-                    f"DeltaSink(compact_after=...): a table partitioned by bytes ({name!r}) cannot be compacted, as "
-                    "these would become others; leave it out, or partition by text"
+                    f"DeltaSink(compact_after=...): a table partitioned by {name!r} of type {kind} cannot be compacted"
+                    ", as its values would become others; leave it out, or partition by text"
                 )
 
     def _written_table(self, context: SinkWriterContext, where: str) -> WrittenTable:
