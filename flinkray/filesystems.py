@@ -20,6 +20,9 @@ from flinkray.errors import InvalidProgramError
 MEMORY = "memory"
 """The URI scheme of file systems that were mounted by name; they exist in one process, and are for tests."""
 
+_ALIASES = {"s3a": "s3", "s3n": "s3", "s3p": "s3"}
+"""Schemes of Hadoop's, Flink's and Spark's file systems for the stores of others."""
+
 _mounted: dict[str, fs.FileSystem] = {}
 _mounting = threading.Lock()
 
@@ -33,11 +36,11 @@ def resolve(uri_or_path: str | os.PathLike[str]) -> tuple[fs.FileSystem, str]:
     text = os.fspath(uri_or_path)
     if not is_uri(text):
         return fs.LocalFileSystem(), absolute(text)
-    scheme, _, rest = text.partition("://")
+    scheme, rest = _parts(text)
     if scheme == MEMORY:
         return _mounted_at(text, *rest.partition("/")[::2])
     try:
-        found: tuple[fs.FileSystem, str] = fs.FileSystem.from_uri(_quoted(text))
+        found: tuple[fs.FileSystem, str] = fs.FileSystem.from_uri(_quoted(f"{scheme}://{rest}"))
     except (ValueError, OSError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise InvalidProgramError(
@@ -63,7 +66,7 @@ def check_uri(text: str) -> None:
     Raises:
         InvalidProgramError: it cannot.
     """
-    if text.partition("://")[0] not in _REMOTE:
+    if _parts(text)[0] not in _REMOTE:
         resolve(text)
 
 
@@ -77,7 +80,7 @@ def check_directory(uri_or_path: str, *, is_here: bool) -> None:
     Raises:
         InvalidProgramError: it cannot.
     """
-    if is_uri(uri_or_path) and uri_or_path.partition("://")[0] in _REMOTE:
+    if is_uri(uri_or_path) and _parts(uri_or_path)[0] in _REMOTE:
         return
     system, path = resolve(uri_or_path)
     if not isinstance(system, fs.LocalFileSystem):
@@ -98,6 +101,12 @@ _REMOTE = frozenset({"s3", "gs", "gcs", "hdfs", "viewfs", "abfs", "abfss"})
 def is_uri(text: str) -> bool:
     """Whether it is a URI, and not a local path."""
     return "://" in text
+
+
+def _parts(uri: str) -> tuple[str, str]:
+    """Its scheme, as pyarrow calls it, and what comes behind."""
+    scheme, _, rest = uri.partition("://")
+    return _ALIASES.get(scheme, scheme), rest
 
 
 def absolute(uri_or_path: str) -> str:

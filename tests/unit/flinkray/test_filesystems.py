@@ -133,10 +133,22 @@ def test_a_uri_may_have_a_path_that_is_not_quoted(monkeypatch: pytest.MonkeyPatc
     asked: list[str] = []
     found = fs.LocalFileSystem(), "bucket"
     monkeypatch.setattr(filesystems.fs, "FileSystem", SimpleNamespace(from_uri=lambda uri: asked.append(uri) or found))
-    for uri in ("s3://K/+:S%2F@bucket/a b/n=1#2?region=a/b c", "s3://bucket", "hdfs://host:9000/a=1,2/%20+"):
+    for uri in (
+        "s3://K/+:S%2F@bucket/a b/n=1#2?region=a/b c",
+        "s3://bucket",
+        "s3a://bucket/a b",
+        "hdfs://host:9000/a=1,2/%20+",
+    ):
         filesystems.resolve(uri)
     assert asked == [
         "s3://K/+:S%2F@bucket/a%20b/n=1%232?region=a/b c",
         "s3://bucket",
+        "s3://bucket/a%20b",
         "hdfs://host:9000/a=1,2/%20+",
     ]
+
+
+@pytest.mark.parametrize("scheme", ["s3a", "s3n", "s3p"])
+def test_other_names_of_a_scheme_are_not_asked_about_before_a_job_starts(scheme: str) -> None:
+    filesystems.check_uri(f"{scheme}://no-such-bucket-of-anybody/x")
+    filesystems.check_directory(f"{scheme}://no-such-bucket-of-anybody/x", is_here=True)
