@@ -20,6 +20,7 @@ _HINTS = {
     errno.ENAMETOOLONG: "the name is too long for the disk",
 }
 _TEXTS = {
+    "allow_bucket_creation": "there is no such bucket; create it",
     "NO_SUCH_BUCKET": "there is no such bucket; create it",
     "NoSuchBucket": "there is no such bucket; create it",
     "ACCESS_DENIED": "the keys do not allow that",

@@ -13,6 +13,7 @@ from flinkray.connectors.committer import Committer
 from flinkray.connectors.delivery_guarantee import DeliveryGuarantee
 from flinkray.connectors.files.partitions import DEFAULT_PARTITION, Partitions, directory_of
 from flinkray.connectors.files.paths import PathLike, resolve
+from flinkray.connectors.files.storage import explained
 from flinkray.connectors.files.writing.buckets import BucketAssigner
 from flinkray.connectors.files.writing.commits import FileCommitter, FileNames
 from flinkray.connectors.files.writing.compaction import FileCompaction
@@ -22,7 +23,7 @@ from flinkray.connectors.files.writing.partition_commit import PartitionCommit
 from flinkray.connectors.files.writing.writer import Directories, FileWriter, Rolling
 from flinkray.connectors.formats.message_format import MessageFormat
 from flinkray.connectors.sink import Sink, SinkWriter, SinkWriterContext, SupportsPreWriteTopology
-from flinkray.errors import InvalidProgramError, operator_label
+from flinkray.errors import ConnectorError, InvalidProgramError, operator_label
 from flinkray.time.durations import Duration, to_millis
 
 
@@ -148,13 +149,16 @@ class FileSink(Sink):
         return prepared
 
     def create_writer(self, context: SinkWriterContext, restored: Any = None) -> SinkWriter:
+        where = operator_label(context.operator_name)
         try:
             self._filesystem.create_dir(self._directory, recursive=True)
         except (FileExistsError, NotADirectoryError) as error:
             raise InvalidProgramError(
-                f"{operator_label(context.operator_name)}: {self._directory} cannot be a directory for files, since "
-                f"there is a file there, or above it; name another directory ({error})"
+                f"{where}: {self._directory} cannot be a directory for files, since there is a file there, or above "
+                f"it; name another directory ({error})"
             ) from error
+        except OSError as error:
+            raise ConnectorError(f"{where}: there can be no directory {self._directory}: {explained(error)}") from error
         names = FileNames(self._filesystem, self._directory, self._prefix, self._suffix, self._submission, context)
         return FileWriter(
             self._filesystem,
