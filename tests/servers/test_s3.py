@@ -75,6 +75,6 @@ def test_an_error_of_the_store_does_not_show_its_keys(s3: S3Store) -> None:
 def test_a_bucket_that_is_not_there_is_to_be_created(s3: S3Store) -> None:
     env = environment(1)
     env.from_collection([1]).sink_to(FileSink(s3.uri("no-such-bucket/out"))).name("files")
-    with pytest.raises(JobExecutionError, match="files.*no-such-bucket.*there is no such bucket; create it") as failed:
+    with pytest.raises(JobExecutionError, match=r"files.*no-such-bucket.*there is no such bucket; create it") as failed:
         env.execute()
     assert SECRET not in str(failed.value)
