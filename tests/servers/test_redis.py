@@ -325,6 +325,29 @@ def test_a_user_who_may_not_ask_what_the_server_counts_reads_all_the_same(redis:
         reader.close()
 
 
+@pytest.mark.parametrize("is_there", [False, True])
+def test_a_job_that_goes_on_where_nothing_is_counted_any_more_looks_for_the_entry_read_last(
+    redis: RedisServer, stream: str, is_there: bool
+) -> None:
+    fill(redis, stream, range(5))
+    if not is_there:
+        redis.client.xtrim(stream, maxlen=2, approximate=False)
+    redis.client.acl_setuser("reader", enabled=True, passwords=["+word"], keys=["*"], commands=["+xread", "+xrange"])
+    url = redis.url.replace("redis://", "redis://reader:word@")
+    reader = RedisSource(url, stream, {"n": int}).create_reader(FakeSubtaskContext())
+    reader.add_splits([RedisSplit(stream, "1001-0", is_begun=True, number=2)])
+    reader.start()
+    try:
+        if is_there:
+            assert polled_rows(reader) == [2, 3, 4]
+            assert reader.snapshot_state(1) == [RedisSplit(stream, "1004-0", is_begun=True)]
+        else:
+            with pytest.raises(RedisError, match=r"entry 1001-0 of stream .* is not there any more"):
+                polled_rows(reader)
+    finally:
+        reader.close()
+
+
 # -- errors
 
 

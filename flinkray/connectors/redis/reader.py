@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
+from msgspec.structs import replace
 
 from flinkray.batches.batch import Batch
 from flinkray.connectors.fetcher import AWAY_S, Fetched, FetchingReader, Patience, PausingFetcher, few
@@ -37,6 +38,7 @@ _KEEP_MORE = (
 )
 
 Entry = tuple[bytes, dict[bytes, bytes]]
+_CountsAndEntries = tuple[dict[str, StreamCounts | None], list[tuple[bytes, list[Entry]]]]
 
 
 class RedisReader(FetchingReader[RedisSplit]):
@@ -77,7 +79,7 @@ class _RedisFetcher(PausingFetcher[RedisSplit]):
     def fetch(self) -> Iterator[Fetched[RedisSplit]]:
         wanted = {name: split.last_id for name, split in self._splits.items() if name not in self._paused}
         try:
-            counts, found = self._read_and_count(wanted) if self._counts else ({}, self._read(wanted, _ENTRIES))
+            counts, found = self._read_and_count(wanted) if self._counts else self._read_only(wanted)
             if self._counts and not found:
                 self._read(wanted, 1)  # waits
         except Exception as error:
@@ -85,7 +87,9 @@ class _RedisFetcher(PausingFetcher[RedisSplit]):
             return
         self._patience.answered()
         for name, count in counts.items():
-            yield from self._compared(self._splits[name], count)
+            yield from (
+                self._not_counted(self._splits[name]) if count is None else self._compared(self._splits[name], count)
+            )
         for key, entries in found:
             stream = key.decode()
             yield from self._fetched(self._splits[stream], entries, counts.get(stream))
@@ -95,10 +99,11 @@ class _RedisFetcher(PausingFetcher[RedisSplit]):
     def _read(self, wanted: Mapping[str, str], most: int) -> list[tuple[bytes, list[Entry]]]:
         return self._client.xread(wanted, count=most, block=_WAIT_MS) or []
 
-    def _read_and_count(
-        self, wanted: Mapping[str, str]
-    ) -> tuple[dict[str, StreamCounts], list[tuple[bytes, list[Entry]]]]:
-        """Entries, and by stream what the server counts at the same moment, where there is one that does."""
+    def _read_only(self, wanted: Mapping[str, str]) -> _CountsAndEntries:
+        return dict.fromkeys(wanted), self._read(wanted, _ENTRIES)
+
+    def _read_and_count(self, wanted: Mapping[str, str]) -> _CountsAndEntries:
+        """Entries, and by stream that is there what the server counts at the same moment; None: it does not count."""
         asked = self._client.pipeline(transaction=True)
         for name in wanted:
             asked.xinfo_stream(name)
@@ -106,15 +111,24 @@ class _RedisFetcher(PausingFetcher[RedisSplit]):
         try:
             *infos, found = asked.execute(raise_on_error=False)
         except redis().ResponseError as error:
+            if is_transient(error):
+                raise
             # A user without XINFO, or a proxy without transactions. What else is wrong is said by reading alone.
             self._counts = False
             log.info("%s: removed entries are not noticed while it reads: %s", self._where, explained(error))
-            return {}, self._read(wanted, _ENTRIES)
+            return self._read_only(wanted)
         if isinstance(found, Exception):
             raise found
         known = {name: info for name, info in zip(wanted, infos, strict=True) if not isinstance(info, Exception)}
-        counts = {name: StreamCounts.of(info) for name, info in known.items()}
-        return {name: count for name, count in counts.items() if count is not None}, found or []
+        return {name: StreamCounts.of(info) for name, info in known.items()}, found or []
+
+    def _not_counted(self, split: RedisSplit) -> Iterator[Fetched[RedisSplit]]:
+        """A server that counted before, which made it needless to look for the last entry, does not any more."""
+        if split.number is not None:
+            if split.is_begun and self._settings.fails_if_trimmed:
+                self._refuse_trimmed(split)
+            self._splits[split.stream] = replace(split, number=None)
+            yield Fetched(self._splits[split.stream])
 
     def _compared(self, split: RedisSplit, counts: StreamCounts) -> Iterator[Fetched[RedisSplit]]:
         """Raises, or says in the log, that entries were removed before they were read."""
