@@ -199,9 +199,9 @@ def examples() -> dict[str, Any]:
         "record type with objects": RecordType(Kind.ROW, pa.schema({"any": PICKLED})),
         "given by a reader": (SourceBatch(Batch(ROWS), "split"), SourceProgress("split", Timestamp(7), True)),
         "tables of a lake": [
-            LakeFiles("sink", (DeltaFile("d=1/part.parquet", 9, 7, {"d": "1"}, "{}"),)),
-            LakeFiles("sink", (IcebergFile("file:///t/1.parquet", 9, 0, (1,), {"record_count": 1}),)),
-            TablePosition(3, (DeltaSplit("d=1/part.parquet", {"d": "1"}, 5),)),
+            LakeFiles("sink", (DeltaFile("d=1/part.parquet", 9, 7, {"d": "1"}, "{}", "7", (("n", "int64"),)),)),
+            LakeFiles("sink", (IcebergFile("file:///t/1.parquet", 9, 0, (1,), {"record_count": 1}, "7"),)),
+            TablePosition(3, (DeltaSplit("d=1/part.parquet", {"d": "1"}, 5),), "7"),
             IcebergSplit("file:///t/1.parquet", "PARQUET", 0, (1,), 9, 900, (("file:///t/2.parquet", "PARQUET"),), 5),
             (DeltaPlace("/t", (("key", "value"),)), IcebergPlace("shop.orders", "default", (("type", "sql"),))),
             (DeltaStart(version=3), IcebergStart(after=5)),

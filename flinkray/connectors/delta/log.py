@@ -80,40 +80,37 @@ class DeltaLog(TableLog):
         self._skips_changes = skips_changes
         self._system = file_system(place)
         self._table = WatchedTable(place)
-        self._table_id: str | None = None
-        """Of the table that has been looked into, as another may come in its place."""
 
     def first(self) -> TablePosition:
         start = self._start
         table = table_of(self._place, start.version, start.timestamp)
         version: int = table.version()
-        self._table_id = table.metadata().id
+        table_id: str = table.metadata().id
         if start.after is None:
-            return TablePosition(version, tuple(self._files_of(table)))
+            return TablePosition(version, tuple(self._files_of(table)), table_id)
         if start.after == LATEST:
-            return TablePosition(version, ())
+            return TablePosition(version, (), table_id)
         if start.after > version:
             raise InvalidProgramError(f"{self._place.uri} has no version {start.after} yet: its newest is {version}")
-        return self._between(start.after, version)
+        return self._between(start.after, version, table_id)
 
-    def after(self, position: int | None) -> TablePosition:
+    def after(self, position: int | None, table_id: str) -> TablePosition:
         assert position is not None, "a table has a version from its beginning"
         table = self._table.now()
-        version, table_id = table.version(), table.metadata().id
-        if version < position or table_id != (self._table_id or table_id):
+        version, found_id = table.version(), table.metadata().id
+        if version < position or table_id not in ("", found_id):
             raise InvalidProgramError(
                 f"{self._place.uri} has been replaced by another table since its version {position} was read; start "
                 "anew with all rows of the table: give the source another uid"
             )
-        self._table_id = table_id
-        return self._between(position, version)
+        return self._between(position, version, found_id)
 
     def close(self) -> None: ...
 
-    def _between(self, before: int, last: int) -> TablePosition:
+    def _between(self, before: int, last: int, table_id: str) -> TablePosition:
         """What the versions after `before`, up to `last`, have added."""
         splits = [split for version in range(before + 1, last + 1) for split in self._added_by(version)]
-        return TablePosition(last, tuple(splits))
+        return TablePosition(last, tuple(splits), table_id)
 
     def _files_of(self, table: Any) -> Iterator[DeltaSplit]:
         if any(table.deletion_vectors()):

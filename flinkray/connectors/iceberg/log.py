@@ -83,7 +83,7 @@ class IcebergLog(TableLog):
             return TablePosition(None, ())
         return TablePosition(snapshot_id, _splits(table.scan(snapshot_id=snapshot_id).plan_files()))
 
-    def after(self, position: int | None) -> TablePosition:
+    def after(self, position: int | None, table_id: str) -> TablePosition:
         return self._between(load_table(self._catalog, self._place), position)
 
     def close(self) -> None:

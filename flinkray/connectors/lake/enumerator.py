@@ -26,10 +26,13 @@ class TablePosition(Struct, frozen=True):
 
     Args:
         position: version or snapshot id; None: the table had none yet.
+        table_id: of the table, where versions do not tell it from another one in its place; "" in savepoints that did
+            not say.
     """
 
     position: int | None
     waiting: tuple[Any, ...]
+    table_id: str = ""
 
 
 class TableLog(ABC):
@@ -46,8 +49,8 @@ class TableLog(ABC):
         """What is read at the start."""
 
     @abstractmethod
-    def after(self, position: int | None) -> TablePosition:
-        """What has been added since, the oldest first.
+    def after(self, position: int | None, table_id: str) -> TablePosition:
+        """What has been added to that table since, the oldest first.
 
         Raises:
             InvalidProgramError: the table does not know any more, or has rows deleted or changed.
@@ -78,7 +81,7 @@ class TableEnumerator(SplitQueueEnumerator[Any]):
         self._log = open_log()
         self._patience = Patience(lambda _: None, lambda: context.now_ms() / 1000)
         self._is_new = restored is None
-        self._position = None if restored is None else restored.position
+        self._position, self._table_id = (None, "") if restored is None else (restored.position, restored.table_id)
 
     def start(self) -> None:
         if self._is_new:
@@ -87,7 +90,7 @@ class TableEnumerator(SplitQueueEnumerator[Any]):
             self._context.call_later(self._interval_ms, self._look)
 
     def snapshot_state(self, checkpoint_id: int) -> TablePosition:
-        return TablePosition(self._position, tuple(self._waiting))
+        return TablePosition(self._position, tuple(self._waiting), self._table_id)
 
     def close(self) -> None:
         self._log.close()
@@ -95,7 +98,7 @@ class TableEnumerator(SplitQueueEnumerator[Any]):
     def _look(self) -> None:
         assert self._interval_ms is not None
         try:
-            self._take(self._log.after(self._position))
+            self._take(self._log.after(self._position, self._table_id))
         except OSError as error:  # of a network, say; the next look finds what this one would have found
             if not self._patience.asks_again():
                 raise ConnectorError(
@@ -113,5 +116,5 @@ class TableEnumerator(SplitQueueEnumerator[Any]):
         self._context.call_later(self._interval_ms, self._look)
 
     def _take(self, found: TablePosition) -> None:
-        self._position = found.position
+        self._position, self._table_id = found.position, found.table_id
         self._add(found.waiting)

@@ -215,6 +215,10 @@ def test_a_reader_of_a_table_that_is_another_one_by_now_ends_the_job(lake: Lake,
     enumerator.close()
     with pytest.raises(InvalidProgramError, match="start anew with all rows of the table"):
         splits_of(source, state)
+    for number in range(3):  # as many versions as the former table had, and more
+        table.append(pa.table({"n": [f"{number}"], "word": ["y"]}))
+    with pytest.raises(InvalidProgramError, match="start anew with all rows of the table"):
+        splits_of(source, state)
 
 
 def test_an_iceberg_table_that_was_made_anew_without_rows_is_no_table_without_news(lake: Lake) -> None:
