@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pyspark
-from py4j.protocol import Py4JError
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
@@ -130,8 +129,9 @@ def stop_session() -> None:
             raydp.stop_spark()
         elif context is not None:
             SparkSession.builder.getOrCreate().stop()
-    except Py4JError as error:
-        # A signal that breaks off a call to the JVM leaves its answer for the next one.
+    except Exception as error:
+        # A signal that breaks off a call to the JVM leaves its answer for the next one, which may be anything: an
+        # error of Py4J's, or a value that is not what was asked for.
         log.warning("Spark does not end in order, and ends with its JVM: %s", error)
         SparkContext._active_spark_context = None
         SparkSession._instantiatedSession = None
@@ -201,3 +201,4 @@ def _end_jvm() -> None:
             process.wait(timeout=30)
         except subprocess.TimeoutExpired:
             process.kill()
+            process.wait()

@@ -31,32 +31,37 @@ class SparkOfSomebody:
 
     master = "local[1]"
 
-    def __init__(self) -> None:
+    def __init__(self, error: Exception) -> None:
+        self._error = error
         self.is_killed = False
         self.proc = SimpleNamespace(stdin=io.BytesIO(), wait=self._wait, kill=self._kill)
 
     def stop(self) -> None:
-        raise Py4JError("org does not exist in the JVM")
+        raise self._error
 
     def shutdown(self) -> None:
         pass
 
-    def _wait(self, timeout: float) -> None:
-        raise subprocess.TimeoutExpired("java", timeout)
+    def _wait(self, timeout: float | None = None) -> None:
+        if not self.is_killed:
+            raise subprocess.TimeoutExpired("java", timeout or 0)
 
     def _kill(self) -> None:
         self.is_killed = True
 
 
+@pytest.mark.parametrize(
+    "error", [Py4JError("org does not exist in the JVM"), TypeError("'JavaPackage' object is not callable")]
+)
 def test_a_session_whose_jvm_answers_wrongly_ends_with_it(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, error: Exception
 ) -> None:
-    spark: Any = SparkOfSomebody()
+    spark: Any = SparkOfSomebody(error)
     monkeypatch.setattr(session.SparkContext, "_active_spark_context", spark)
     monkeypatch.setattr(session.SparkContext, "_gateway", spark)
     monkeypatch.setattr(session.SparkSession.Builder, "getOrCreate", lambda _self: spark)
     session.stop_session()
-    assert "ends with its JVM: org does not exist" in caplog.text
+    assert f"ends with its JVM: {error}" in caplog.text
     assert spark.is_killed
     assert spark.proc.stdin.closed
     assert session.SparkContext._active_spark_context is None
