@@ -6,6 +6,7 @@ import contextlib
 import errno
 import os
 import sys
+import traceback
 from collections.abc import Callable, Iterable
 from functools import wraps
 from typing import Any
@@ -37,7 +38,7 @@ def speaks_plainly(command: Callable[..., None]) -> Callable[..., None]:
             sys.exit(1)
         except OSError as error:
             # Of a reader that has gone, as `head` does, click makes a quiet end.
-            if error.errno == errno.EPIPE or not _is_output_broken():
+            if error.errno == errno.EPIPE or not _is_of_output(error):
                 raise
             say(FlinkrayError(f"standard output takes nothing more: {error.strerror}"))
             sys.exit(1)
@@ -45,16 +46,26 @@ def speaks_plainly(command: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
-def _is_output_broken() -> bool:
-    """Whether what was printed cannot be written; if so it is dropped, or Python would complain of it once more."""
+def _is_of_output(error: OSError) -> bool:
+    """Whether what was printed cannot be written; if so it is dropped, or Python would complain of it once more.
+
+    The error does not say of which file it is, and of what is long, or printed at once, nothing is left that could be
+    tried again.
+    """
+    if sys.stdout is None:
+        return False
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    is_broken = any(
+        each.f_code is click.echo.__code__ or each.f_globals.get("__name__") == Console.__module__ for each in frames
+    )
     try:
-        if sys.stdout is not None:  # where it has no buffer, nothing is left of what failed
-            print(flush=True)
+        sys.stdout.flush()
     except OSError:
+        is_broken = True
+    if is_broken:
         with contextlib.suppress(OSError), open(os.devnull, "wb") as nowhere:
             os.dup2(nowhere.fileno(), sys.stdout.fileno())
-        return True
-    return False
+    return is_broken
 
 
 def say(error: FlinkrayError) -> None:

@@ -127,6 +127,8 @@ class ClusterJobClient(JobClient):
         self._has_shut_down = threading.Event()
         if owns_cluster:
             OPEN_JOBS.add(self)
+        else:
+            self._has_shut_down.set()  # closing the client ends nothing that somebody would have to wait for
 
     @property
     def name(self) -> str:

@@ -8,6 +8,7 @@ import traceback
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import click
 import msgspec
 from rich.console import Console
 from rich.text import Text
@@ -260,7 +261,7 @@ class SqlClient:
 
     def _print_json(self, document: dict[str, Any]) -> None:
         line = msgspec.json.encode(document, enc_hook=str).decode()
-        print(line, file=self.console.file, flush=True)
+        click.echo(line, file=self.console.file)
 
     # -- jobs
 

@@ -13,11 +13,11 @@ from actors.operators.contract.chunking import ChunkSizer
 from actors.operators.contract.connector_context import ConnectorContext
 from actors.operators.contract.input_status import InputStatus
 from actors.operators.contract.operator import Operator, subtask_label
-from actors.operators.sources.activity_clock import ActivityClock
 from actors.operators.sources.coalescing import Given, PollResult, coalesced_polls
 from actors.operators.sources.kinds import check_kinds
 from actors.operators.sources.no_split import NoSplitCheck
 from actors.operators.sources.split_watermarks import SplitState, SplitWatermarks
+from actors.operators.time.activity_clock import ActivityClock
 from actors.operators.time.seconds import SecondsCheck
 from actors.operators.time.timestamps import EventTimeProgress, with_event_time
 from actors.protocol.elements import CheckpointOptions, LatencyMarker

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from actors.operators.contract.operator import Operator, subtask_label
 from actors.operators.expressions.column_operators import evaluate
+from actors.operators.time.activity_clock import ActivityClock
 from actors.operators.time.seconds import SecondsCheck
 from actors.protocol.elements import CheckpointOptions
 from actors.state.snapshots.snapshot import ListMode, OperatorSnapshot, RestoredState
@@ -384,6 +385,7 @@ class TimestampsAndWatermarksOperator(Operator):
             self._tracker.restore(state)
 
     def open(self) -> None:
+        self._activity_clock = ActivityClock(self.context)
         if self._tracker.watermark > MIN_TIMESTAMP:  # restored: operators downstream do not have it yet
             self.output.emit_watermark(self._tracker.watermark)
         self._schedule()
@@ -397,11 +399,12 @@ class TimestampsAndWatermarksOperator(Operator):
         timed = with_event_time(batch, self._strategy, self._where)
         self._seconds_check.look(timed)
         progress = self._tracker.on_batch(timed, timed.timestamps)
-        if progress.is_idle is not None:
-            self.output.emit_status(progress.is_idle)
-        self.output.emit(timed)
-        if progress.watermark is not None:
-            self.output.emit_watermark(progress.watermark)
+        with self._activity_clock:
+            if progress.is_idle is not None:
+                self.output.emit_status(progress.is_idle)
+            self.output.emit(timed)
+            if progress.watermark is not None:
+                self.output.emit_watermark(progress.watermark)
 
     def process_watermark(self, timestamp: Timestamp, input_index: int = 0) -> None:
         """Only the watermark after the last row counts: everything before is the strategy's own business."""
@@ -418,14 +421,10 @@ class TimestampsAndWatermarksOperator(Operator):
     def finish(self) -> None:
         self._cancel_periodic()
         if not self._has_ended:  # stopped without draining: no final watermark came
-            self._emit(self._tracker.on_periodic(self._active_ms()))
+            self._emit(self._tracker.on_periodic(self._activity_clock.now_ms()))
 
     def close(self) -> None:
         self._cancel_periodic()
-
-    def _active_ms(self) -> float:
-        """A clock that stands still while rows wait for room at the output: they come, though none is seen."""
-        return self.context.clock.monotonic_ms() - self.context.backpressured_ms
 
     def _schedule(self) -> None:
         interval = self.context.auto_watermark_interval_ms
@@ -438,11 +437,12 @@ class TimestampsAndWatermarksOperator(Operator):
         self._periodic = None
 
     def _on_periodic(self) -> None:
-        self._emit(self._tracker.on_periodic(self._active_ms()))
+        self._emit(self._tracker.on_periodic(self._activity_clock.now_ms()))
         self._schedule()
 
     def _emit(self, progress: EventTimeProgress) -> None:
-        if progress.watermark is not None:
-            self.output.emit_watermark(progress.watermark)
-        if progress.is_idle is not None:
-            self.output.emit_status(progress.is_idle)
+        with self._activity_clock:
+            if progress.watermark is not None:
+                self.output.emit_watermark(progress.watermark)
+            if progress.is_idle is not None:
+                self.output.emit_status(progress.is_idle)

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import json
 import os
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from rich.console import Console
 
 from actors.checkpoints.coordination.completed import CompletedCheckpoint
 from actors.checkpoints.storage.directories import write_metadata
 from actors.client import session
 from actors.client.cli import main
+from actors.client.console import print_lines, speaks_plainly
 from actors.client.rest import Rest
 from actors.client.tables import detail_lines
 from actors.protocol.client_requests import JobOverview
@@ -708,6 +713,30 @@ def test_an_output_that_takes_nothing_more_is_one_message_and_is_left_alone(
             main(command)
     assert ended.value.code == 1
     assert capsys.readouterr().err == "FlinkrayError: standard output takes nothing more: No space left on device\n"
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a device that is always full")
+@pytest.mark.parametrize(
+    "by", [lambda text: print_lines([text]), lambda text: Console().out(text)], ids=["echo", "rich"]
+)
+@pytest.mark.parametrize(("buffering", "length"), [(0, 1), (-1, 1), (-1, 100_000)])
+def test_what_cannot_be_printed_is_told_though_nothing_is_left_of_it(
+    by: Callable[[str], None], buffering: int, length: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with open("/dev/full", "wb", buffering) as full:
+        monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(full, write_through=not buffering))
+        with pytest.raises(SystemExit):
+            speaks_plainly(lambda: by("x" * length))()
+        sys.stdout.close()
+
+
+def test_an_error_of_another_file_is_left_alone_and_prints_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    def fail() -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with pytest.raises(OSError, match="No space"):
+        speaks_plainly(fail)()
+    assert capsys.readouterr() == ("", "")
 
 
 WAIT = SlotWait(1_700_000_000_000, 4, ((ResourceProfile(1), 2), (ResourceProfile(2, 1 << 20), 1)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import time
 import weakref
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 from actors.client import pauses
 from actors.client.cluster import submit
 from actors.client.forgotten import OpenJobs
-from actors.client.job_client import ClusterJobClient
+from actors.client.job_client import SHUTDOWN_TIMEOUT_S, ClusterJobClient
 from actors.protocol.client_requests import GetArchivedJob
 from actors.protocol.ports import Address, EndpointGone
 from flinkray.errors import FlinkrayError, JobCanceledError, JobExecutionError
@@ -138,6 +139,17 @@ def test_who_asks_while_another_thread_closes_the_client_learns_that_the_job_was
     with pytest.raises(JobCanceledError, match="was cancelled"):
         client.result(timeout=30)
     assert world.is_shut_down
+
+
+def test_after_a_client_of_a_session_is_closed_that_the_session_is_gone_is_said_at_once() -> None:
+    world = Asked(7)
+    client = client_of(world, four_vertices(), owns_cluster=False)
+    client.close()
+    world.kill(world.alive("Dispatcher")[0])
+    began = time.monotonic()
+    with pytest.raises(JobExecutionError, match="is gone"):
+        client.status()
+    assert time.monotonic() - began < SHUTDOWN_TIMEOUT_S / 2
 
 
 def test_a_lost_cluster_is_a_failure_of_the_job() -> None:

@@ -342,6 +342,25 @@ def test_time_without_room_at_the_output_does_not_make_an_assigner_idle() -> Non
     assert harness.output.elements[-1] == IDLE
 
 
+def test_time_in_which_the_operators_behind_are_at_work_does_not_make_an_assigner_idle() -> None:
+    harness = assigner(MONOTONOUS.with_timestamp_assigner("t").with_idleness(300))
+    output = harness.output
+    emit = output.emit
+
+    def emit_slowly(batch: Batch) -> None:
+        emit(batch)
+        for _ in range(4):
+            harness.advance(200)
+
+    output.emit = emit_slowly  # type: ignore[method-assign]
+    for time in (5, 6):
+        harness.push({"t": [time]})
+    assert IDLE not in output.elements, "the second row waited, and is late behind inputs that went on"
+    harness.advance(200)
+    harness.advance(400)
+    assert output.elements[-1] == IDLE
+
+
 # -- generators of users
 
 

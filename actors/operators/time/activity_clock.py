@@ -1,4 +1,4 @@
-"""The clock by which splits turn idle."""
+"""The clock by which splits and inputs turn idle."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from actors.operators.contract.operator import OperatorContext
 
 
 class ActivityClock:
-    """Stands still while rows cannot be read, as their lack says nothing about the source then: while there is no room
-    at the task's outputs, and, within `with`, while the operators behind are at work (FLINK-40234).
+    """Stands still while rows cannot be read, as their lack says nothing about who gives them then: while there is no
+    room at the task's outputs, and, within `with`, while the operators behind are at work (FLINK-40234).
 
     What they do may run the task's mails, and so ask for the time within `with`, or enter it again.
     """
