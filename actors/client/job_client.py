@@ -127,8 +127,6 @@ class ClusterJobClient(JobClient):
         self._has_shut_down = threading.Event()
         if owns_cluster:
             OPEN_JOBS.add(self)
-        else:
-            self._has_shut_down.set()  # closing the client ends nothing that somebody would have to wait for
 
     @property
     def name(self) -> str:
@@ -445,8 +443,9 @@ class ClusterJobClient(JobClient):
                     return self._job.status
                 self._ended = self._ask_dispatcher(GetArchivedJob(self.job_id), deadline, waits)
             except JobExecutionError:
-                # A thread that closes this client meanwhile asks before the cluster is gone.
-                if not self._is_closed or not self._has_shut_down.wait(SHUTDOWN_TIMEOUT_S) or self._ended is None:
+                # A thread that closes this client meanwhile asks before a cluster of the job's own is gone.
+                may_know = self._owns_cluster and self._is_closed and self._has_shut_down.wait(SHUTDOWN_TIMEOUT_S)
+                if not may_know or self._ended is None:
                     raise
         return self._ended.status
 
@@ -584,8 +583,7 @@ def _raise_unless_finished(ended: JobDetails) -> None:
         raise JobCanceledError(f"job {ended.name!r} was cancelled")
     if ended.status is JobStatus.FAILED:
         assert ended.error is not None
-        error = _failure(ended.name, ended.error)
-        raise error from error.__cause__
+        raise _failure(ended.name, ended.error)
 
 
 def _failure(job_name: str, cause: ErrorInfo) -> JobExecutionError:
