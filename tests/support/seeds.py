@@ -16,6 +16,9 @@ import pytest
 
 HALVES = ("first", "second")
 
+ONCE = ("ray", "spark", "kafka", "postgres", "redis", "nats", "s3")
+"""Marks of tests that run with one set of packages only, and so are in both halves."""
+
 MANY_SEEDS = 4
 """With fewer cases a test is in both halves."""
 
@@ -40,7 +43,12 @@ def seeds_of_a_case(default: int, asked: int | None, cases: int) -> int:
 def of_the_other_half(items: Sequence[pytest.Item], half: str) -> list[pytest.Item]:
     """The cases that a run of one half leaves to the other: of each test with many seeds some, which are always the
     same."""
-    seeded = [item for item in items if "seed" in getattr(getattr(item, "callspec", None), "params", ())]
+    seeded = [
+        item
+        for item in items
+        if "seed" in getattr(getattr(item, "callspec", None), "params", ())
+        and not any(map(item.get_closest_marker, ONCE))
+    ]
     cases = Counter(_test_of(item.nodeid) for item in seeded)
     return [
         item
